@@ -28,6 +28,8 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 contains() { case " $1 " in *" $2 "*) true ;; *) false ;; esac; }
+# Who is told a path, and Go below, work in other folders than the caller.
+absolute() { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
 
 # The version of a module that the go.mod of a folder requires: version_of FOLDER MODULE
 version_of() {
@@ -55,7 +57,7 @@ for argument in "$@"; do
   esac
 done
 
-assets=${KUBEBUILDER_ASSETS:-}
+assets=${KUBEBUILDER_ASSETS:+$(absolute "$KUBEBUILDER_ASSETS")}
 
 if [ -z "$tools" ] && [ -z "$print" ]; then
   tools="etcd kube-apiserver kube-controller-manager kubectl yamlcheck"
@@ -126,19 +128,19 @@ plan() {
   folder=$1 flags=
   case $1 in
     etcd) folder=. package=go.etcd.io/etcd/server/v3 takes="1 minute" ;;
-    kube-apiserver) folder=. package=k8s.io/kubernetes/cmd/$1 takes="4 minutes" ;;
-    kube-controller-manager) folder=. package=k8s.io/kubernetes/cmd/$1 takes="1 minute" ;;
+    kube-apiserver) folder=. package=k8s.io/kubernetes/cmd/$1 takes="5 minutes" ;;
+    kube-controller-manager) folder=. package=k8s.io/kubernetes/cmd/$1 takes="2 minutes" ;;
     kubectl) folder=. package=k8s.io/kubernetes/cmd/$1 takes="1 minute" ;;
     yamlcheck) package=. takes="5 seconds" ;;
     helm)
-      package=helm.sh/helm/v4/cmd/helm takes="3 minutes"
+      package=helm.sh/helm/v4/cmd/helm takes="4 minutes"
       flags="-X helm.sh/helm/v4/internal/version.version=$helm"
       ;;
     kubeconform)
       package=github.com/yannh/kubeconform/cmd/kubeconform takes="1 minute"
       flags="-X main.version=$kubeconform"
       ;;
-    sops) package=github.com/getsops/sops/v3/cmd/sops takes="5 minutes" ;;
+    sops) package=github.com/getsops/sops/v3/cmd/sops takes="3 minutes" ;;
   esac
   case $package in k8s.io/*) flags=$(kubernetes_flags) ;; esac
   flags="-s -w $flags"
@@ -159,7 +161,7 @@ key() {
   cat yamlcheck/main.go
 }
 
-cache=${REVERSER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gitops-reverser}
+cache=$(absolute "${REVERSER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gitops-reverser}")
 hash=$(key | sha256)
 dir=$cache/control-plane/$kubernetes-${hash:0:12}
 
