@@ -1,1 +1,17 @@
-//! placeholder
+//! What the tests of GitOps Reverser stand on: a real control plane, real Git servers, faults.
+//!
+//! Nothing here is mocked. What a test starts ends with the test process, however that ends, and
+//! says on failure what it saw.
+
+/// Conditions that are awaited: what, how long, and what was seen last.
+pub mod wait;
+/// Commands that say on failure what was run, where, and what it printed.
+pub mod command;
+/// Folders that go with the test process, and stay when a test failed.
+pub mod scratch;
+/// Ports that stay ours while a server restarts, among parallel test binaries too.
+pub mod ports;
+/// Programs that end with the test process, and can be paused, killed and started again.
+pub mod process;
+/// A certificate authority for servers on the loopback.
+pub mod certificates;
