@@ -1,1 +1,28 @@
-//! placeholder
+//! The pure heart of GitOps Reverser: from a live Kubernetes object to the file that Git holds.
+//!
+//! No runtime, no client, no file system, no clock: everything here is a function of its input, so
+//! that two replicas, two restarts and two versions of the API server that mean the same write the
+//! same bytes.
+
+// The modules stand in the order of the data's way.
+
+/// A tree of plain data whose maps are sorted and whose strings are borrowed where they can be.
+pub mod value;
+/// JSON text to values, with a limit on depth and a refusal of duplicate keys.
+pub mod json_read;
+/// YAML text to values, read as `kubectl` would read it.
+pub mod yaml_read;
+/// A live object: a value with an API version, a kind and a name, and who set which field.
+pub mod object;
+/// Which object it is: group, version, resource, namespace, name.
+pub mod object_key;
+/// The rules that make a live object a manifest that a person could have written.
+pub mod canon;
+/// Values to YAML that every reader reads alike.
+pub mod manifest_yaml;
+/// Where an object's file lives, in both directions.
+pub mod repo_path;
+/// The folder of a branch that a destination owns.
+pub mod base_folder;
+/// The id that Git gives to a file's content.
+pub mod blob_id;

@@ -1,0 +1,202 @@
+//! What controllers write into workloads.
+
+use super::field_owners::Owner;
+use super::{AppliesTo, Draft, Rule};
+use crate::value::Value;
+
+const JOB: AppliesTo = AppliesTo::Kinds(&[("batch", "Job")]);
+const POD: AppliesTo = AppliesTo::Kinds(&[("", "Pod")]);
+
+pub(super) const AUTOSCALED_REPLICAS: Rule = Rule {
+    name: "autoscaled-replicas",
+    applies_to: AppliesTo::Every,
+    removes: "`spec.replicas` that an autoscaler owns: set through `/scale` by a controller, not by a person",
+    reason: "It follows the load, not anybody's wish, and would make a commit whenever the load changes.",
+    before: "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  managedFields:
+  - {manager: kubectl-create, fieldsV1: {f:spec: {f:selector: {}}}}
+  - {manager: kube-controller-manager, subresource: scale, fieldsV1: {f:spec: {f:replicas: {}}}}
+spec: {replicas: 17, selector: {}}
+",
+    after: "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {}}}",
+    apply: |draft| {
+        if draft.root.at(&["spec", "replicas"]).is_some()
+            && draft.managed_fields.mention_scale()
+            && draft.owners().iter().any(|owner| is_autoscaler(&owner))
+        {
+            draft.remove(&["spec"], "replicas");
+        }
+    },
+};
+
+pub(super) const JOB_LABELS: Rule = Rule {
+    name: "job-labels",
+    applies_to: JOB,
+    removes: "the labels `job-name` and `controller-uid` with and without `batch.kubernetes.io/`, on the Job and on its template",
+    reason: "The server writes them for each Job anew; a Job that carries another's is refused.",
+    before: "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: pi
+  labels: {job-name: pi, batch.kubernetes.io/job-name: pi}
+spec:
+  template:
+    metadata:
+      labels: {app: pi, controller-uid: 6f1c0f0e, batch.kubernetes.io/controller-uid: 6f1c0f0e}
+",
+    after: "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: pi}
+spec:
+  template:
+    metadata:
+      labels: {app: pi}
+",
+    apply: |draft| {
+        let generated = |key: &str| {
+            let key = key.strip_prefix("batch.kubernetes.io/").unwrap_or(key);
+            matches!(key, "job-name" | "controller-uid")
+        };
+        for labels in [
+            &["metadata", "labels"][..],
+            &["spec", "template", "metadata", "labels"],
+        ] {
+            draft.prune(labels, |key, _| generated(key));
+        }
+    },
+};
+
+pub(super) const JOB_SELECTOR: Rule = Rule {
+    name: "job-selector",
+    applies_to: JOB,
+    removes: "`spec.selector`, unless `spec.manualSelector` is true",
+    reason: "The server generates it from the Job's uid, and refuses one that it did not generate.",
+    before: "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: pi}
+spec:
+  selector:
+    matchLabels: {batch.kubernetes.io/controller-uid: 6f1c0f0e}
+  template: {}
+",
+    after: "{apiVersion: batch/v1, kind: Job, metadata: {name: pi}, spec: {template: {}}}",
+    apply: |draft| {
+        if draft.root.at(&["spec", "manualSelector"]) != Some(&Value::Bool(true)) {
+            draft.remove(&["spec"], "selector");
+        }
+    },
+};
+
+pub(super) const POD_NODE: Rule = Rule {
+    name: "pod-node",
+    applies_to: POD,
+    removes: "`spec.nodeName` that the scheduler chose; none that somebody set",
+    reason: "Another cluster has other nodes, and the Pod would wait for this one for ever.",
+    before: "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: 6f1c0f0e}
+spec: {containers: [], nodeName: node-3}
+",
+    after: "{apiVersion: v1, kind: Pod, metadata: {name: web, uid: 6f1c0f0e}, spec: {containers: []}}",
+    apply: |draft| {
+        let field = ["spec", "nodeName"];
+        if draft.root.at(&field).is_some() && draft.server_chose(&field) {
+            draft.remove(&["spec"], "nodeName");
+        }
+    },
+};
+
+pub(super) const POD_TOKEN_VOLUME: Rule = Rule {
+    name: "pod-token-volume",
+    applies_to: POD,
+    removes: "the volume `kube-api-access-…` and its mounts",
+    reason: "Admission adds it to each Pod under a random name.",
+    before: "
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: web
+    volumeMounts:
+    - {name: kube-api-access-x7k2p, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}
+  volumes:
+  - {name: data, emptyDir: {}}
+  - {name: kube-api-access-x7k2p, projected: {}}
+",
+    after: "
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: web
+  volumes:
+  - {name: data, emptyDir: {}}
+",
+    apply: |draft| {
+        let Some(spec) = draft.root.map_at_mut(&["spec"]) else {
+            return;
+        };
+        remove_token_items(spec, "volumes");
+        for containers in ["containers", "initContainers"] {
+            let containers = spec.get_mut(containers).and_then(Value::as_list_mut);
+            for container in containers
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_map_mut)
+            {
+                remove_token_items(container, "volumeMounts");
+            }
+        }
+    },
+};
+
+pub(super) const POD_EPHEMERAL_CONTAINERS: Rule = Rule {
+    name: "pod-ephemeral-containers",
+    applies_to: POD,
+    removes: "`spec.ephemeralContainers`",
+    reason: "A debugging session, which no new Pod may begin with.",
+    before: "
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [], ephemeralContainers: [{name: debugger}]}
+",
+    after: "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: []}}",
+    apply: |draft: &mut Draft<'_>| draft.remove(&["spec"], "ephemeralContainers"),
+};
+
+/// A manager that nobody would take for a person: it wrote `/scale`, and its name says what it is.
+/// An unknown name counts as a person's tool, so that nothing that a person meant is lost.
+fn is_autoscaler(owner: &Owner<'_, '_>) -> bool {
+    let manager = owner.manager();
+    owner.subresource() == "scale"
+        && owner.fields(&["spec", "replicas"]).is_some()
+        && !manager.starts_with("kubectl")
+        && ["controller", "autoscaler", "operator", "keda"]
+            .iter()
+            .any(|word| manager.contains(word))
+}
+
+fn remove_token_items(parent: &mut crate::value::Map<'_>, field: &str) {
+    let Some(items) = parent.get_mut(field).and_then(Value::as_list_mut) else {
+        return;
+    };
+    let before = items.len();
+    items.retain(|item| {
+        let name = item.as_map().and_then(|item| item.text("name"));
+        !name.is_some_and(|name| name.starts_with("kube-api-access-"))
+    });
+    if items.is_empty() && before > 0 {
+        parent.remove(field);
+    }
+}
