@@ -45,8 +45,8 @@ pub fn read(text: &str) -> Result<Value<'_>, ReadError> {
     let mut source = source(text);
     let value = ValueSeed { depth: 0 }
         .deserialize(&mut source)
-        .map_err(read_error)?;
-    source.end().map_err(read_error)?;
+        .map_err(|error| read_error(&error))?;
+    source.end().map_err(|error| read_error(&error))?;
     Ok(value)
 }
 
@@ -59,8 +59,10 @@ pub(crate) fn read_object(text: &str) -> Result<(Value<'_>, Option<RawJson<'_>>)
         managed_fields: &mut managed_fields,
         place: Place::Root,
     };
-    let value = seed.deserialize(&mut source).map_err(read_error)?;
-    source.end().map_err(read_error)?;
+    let value = seed
+        .deserialize(&mut source)
+        .map_err(|error| read_error(&error))?;
+    source.end().map_err(|error| read_error(&error))?;
     Ok((value, managed_fields))
 }
 
@@ -80,7 +82,7 @@ pub fn read_stream(text: &str) -> impl Iterator<Item = (usize, Result<Value<'_>,
             }
             Err(error) => {
                 rest = text.len();
-                Err(read_error(error))
+                Err(read_error(&error))
             }
         };
         Some((
@@ -116,7 +118,7 @@ impl ReadError {
     }
 }
 
-fn read_error(error: serde_json::Error) -> ReadError {
+fn read_error(error: &serde_json::Error) -> ReadError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     // serde_json appends the place, which stands in fields of its own here.

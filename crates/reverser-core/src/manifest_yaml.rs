@@ -254,11 +254,11 @@ fn means_something_else(text: &str) -> bool {
         .iter()
         .any(|byte| byte.is_ascii_digit() || *byte == b'_');
     // `10.0.0.1` and `1.2.3` are numbers to nobody.
-    let dotted = bytes.iter().filter(|byte| **byte == b'.').count() > 1
+    let dotted = text.matches('.').nth(1).is_some()
         && bytes
             .iter()
             .all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    begins && has_digit && !dotted && bytes.iter().all(|byte| numeric(byte))
+    begins && has_digit && !dotted && bytes.iter().all(numeric)
 }
 
 /// Whether a text is exact, and better to read, as a block of lines.
@@ -289,16 +289,16 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
 /// Whether a reviewer sees this character for what it is. Line ends of YAML 1.1, control
 /// characters, odd spaces, zero widths and changes of direction are written as escapes.
 fn is_visible(char: char) -> bool {
-    match char {
-        ' '..='~' => true,
-        '\0'..='\u{A0}' | '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' => false,
-        '\u{17B4}' | '\u{17B5}' | '\u{180B}'..='\u{180F}' | '\u{1680}' => false,
-        '\u{2000}'..='\u{200F}' | '\u{2028}'..='\u{202F}' | '\u{205F}'..='\u{206F}' => false,
-        '\u{3000}' | '\u{3164}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFC}' => false,
-        '\u{FFFE}' | '\u{FFFF}' | '\u{E0000}'..='\u{E0FFF}' => false,
-        // The last two code points of each plane are no characters.
-        char => u32::from(char) & 0xFFFE != 0xFFFE,
-    }
+    let invisible = matches!(
+        char,
+        '\0'..='\u{1F}' | '\u{7F}'..='\u{A0}' | '\u{AD}' | '\u{34F}' | '\u{61C}'
+            | '\u{115F}' | '\u{1160}' | '\u{1680}' | '\u{17B4}' | '\u{17B5}'
+            | '\u{180B}'..='\u{180F}' | '\u{2000}'..='\u{200F}' | '\u{2028}'..='\u{202F}'
+            | '\u{205F}'..='\u{206F}' | '\u{3000}' | '\u{3164}' | '\u{FEFF}' | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFFC}' | '\u{E0000}'..='\u{E0FFF}'
+    );
+    // The last two code points of each plane are no characters.
+    !invisible && u32::from(char) & 0xFFFE != 0xFFFE
 }
 
 #[cfg(test)]

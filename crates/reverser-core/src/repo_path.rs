@@ -196,10 +196,10 @@ fn decode_name(stem: &str) -> Result<PathName, ForeignPath> {
 
 fn digest_of(name: &str) -> String {
     let hash = Sha256::digest(name.as_bytes());
-    hash[..DIGEST_LENGTH / 2]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let half = hash[..DIGEST_LENGTH / 2]
+        .try_into()
+        .expect("SHA-256 is longer than that");
+    format!("{:032x}", u128::from_be_bytes(half))
 }
 
 /// Lower-case letters, digits, `-`, `_` and inner dots stand for themselves.

@@ -198,11 +198,13 @@ impl<'a> Map<'a> {
     }
 
     /// The entries, sorted by key.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }
 
     /// The values, to change.
+    #[must_use = "nothing changes until it is walked"]
     pub fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value<'a>)> {
         self.0.iter_mut().map(|(key, value)| (&**key, value))
     }

@@ -27,6 +27,7 @@ pub struct Document<'a> {
 
 /// The documents of a text, one by one. A document that cannot be read is an error in its place;
 /// reading goes on behind the next `---` if there is one.
+#[must_use]
 pub fn documents(text: &str) -> Documents<'_> {
     let options = granit_parser::options! {
         block_nesting_limit: 2 * MAX_DEPTH,
@@ -492,7 +493,7 @@ mod tests {
         let mut bomb = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..9 {
             let inner = format!("*a{},", level - 1).repeat(10);
-            bomb += &format!("k{level}: &a{level} [{inner}]\n");
+            bomb = format!("{bomb}k{level}: &a{level} [{inner}]\n");
         }
         assert!(error(&bomb).contains("aliases repeat more than 10000 values"));
     }

@@ -21,20 +21,16 @@ metadata:
 ",
     after: "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
     // managedFields is set aside when the object is read, because other rules ask it.
-    apply: |draft| {
-        remove_metadata(
-            draft,
-            &[
-                "uid",
-                "resourceVersion",
-                "generation",
-                "creationTimestamp",
-                "selfLink",
-                "managedFields",
-            ],
-        )
-    },
+    apply: |draft| remove_metadata(draft, SERVER_METADATA),
 };
+
+const SERVER_METADATA: &[&str] = &[
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+];
 
 pub(super) const DELETION: Rule = Rule {
     name: "deletion-metadata",

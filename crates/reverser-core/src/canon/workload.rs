@@ -26,7 +26,7 @@ spec: {replicas: 17, selector: {}}
     apply: |draft| {
         if draft.root.at(&["spec", "replicas"]).is_some()
             && draft.managed_fields.mention_scale()
-            && draft.owners().iter().any(|owner| is_autoscaler(&owner))
+            && draft.owners().iter().any(is_autoscaler)
         {
             draft.remove(&["spec"], "replicas");
         }
@@ -177,7 +177,7 @@ spec: {containers: [], ephemeralContainers: [{name: debugger}]}
 
 /// A manager that nobody would take for a person: it wrote `/scale`, and its name says what it is.
 /// An unknown name counts as a person's tool, so that nothing that a person meant is lost.
-fn is_autoscaler(owner: &Owner<'_, '_>) -> bool {
+fn is_autoscaler(owner: Owner<'_, '_>) -> bool {
     let manager = owner.manager();
     owner.subresource() == "scale"
         && owner.fields(&["spec", "replicas"]).is_some()
