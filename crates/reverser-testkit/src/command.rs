@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::wait;
 
 /// No command of a test takes longer; one that does is hanging.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// What a command printed.
 #[derive(Debug, Clone)]
@@ -136,7 +136,9 @@ fn finish(command: &mut Command, input: Option<&[u8]>) -> Result<Output, Command
             stderr: stderr.expect(readable),
         }))
     })?
-    .ok_or_else(|| CommandError::Hangs { command: line.clone() })
+    .ok_or_else(|| CommandError::Hangs {
+        command: line.clone(),
+    })
 }
 
 /// None when it had to be killed.
@@ -146,14 +148,12 @@ fn await_end(child: &mut Child) -> io::Result<Option<ExitStatus>> {
         Ok(None) => None,
         Err(error) => Some(Err(error)),
     });
-    match ended {
-        Ok(status) => status.map(Some),
-        Err(_) => {
-            child.kill()?;
-            child.wait()?;
-            Ok(None)
-        }
+    if let Ok(status) = ended {
+        return status.map(Some);
     }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
 }
 
 fn read(mut from: impl Read) -> String {

@@ -15,3 +15,5 @@ pub mod ports;
 pub mod process;
 /// A certificate authority for servers on the loopback.
 pub mod certificates;
+/// A real etcd, kube-apiserver and, if wanted, kube-controller-manager.
+pub mod control_plane;

@@ -25,7 +25,7 @@ const KEPT: &str = "kept";
 const PIDS: &str = "pids";
 const DATA: &str = "data";
 /// What was kept of a failed test is looked at within a day, or never.
-const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+const KEPT_FOR: Duration = Duration::from_hours(24);
 
 /// `$1` is the folder. `cat` ends when the test process does.
 const UNDERTAKER: &str = r#"

@@ -1,0 +1,93 @@
+use std::ops::Deref;
+
+use http::Request;
+use serde_json::{Value, json};
+
+use super::blocking;
+use super::component::Component;
+
+/// The storage below the API servers.
+///
+/// It can be paused, killed and started again as every [`Component`].
+#[derive(Debug)]
+pub struct Etcd {
+    component: Component,
+    url: http::Uri,
+}
+
+/// What etcd does not do.
+#[derive(Debug, thiserror::Error)]
+pub enum EtcdError {
+    /// It does not answer, or refuses.
+    #[error("etcd does not do {path}")]
+    Call {
+        /// What it was asked for.
+        path: &'static str,
+        /// Its answer.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// It answers, but not as it is known to.
+    #[error("etcd answers {path} without a revision: {answer}")]
+    NoRevision {
+        /// What it was asked for.
+        path: &'static str,
+        /// Its answer.
+        answer: Value,
+    },
+}
+
+impl Etcd {
+    pub(super) fn new(component: Component, url: http::Uri) -> Self {
+        Self { component, url }
+    }
+
+    /// Where it listens: no encryption, no users.
+    #[must_use]
+    pub fn url(&self) -> &http::Uri {
+        &self.url
+    }
+
+    /// Forgets everything but the present state, and gives the revision it did that at.
+    pub fn compact(&self) -> Result<i64, EtcdError> {
+        blocking::run(async || {
+            let range = "/v3/kv/range";
+            // Any key will do, it is the header of the answer that matters.
+            let answer = self.call(range, &json!({"key": "AA=="})).await?;
+            let revision = answer["header"]["revision"].as_str();
+            let Some(revision) = revision.and_then(|text| text.parse().ok()) else {
+                return Err(EtcdError::NoRevision {
+                    path: range,
+                    answer,
+                });
+            };
+            let order = json!({"revision": revision, "physical": true});
+            self.call("/v3/kv/compaction", &order).await?;
+            Ok(revision)
+        })
+    }
+
+    /// etcd speaks JSON beside gRPC, so the client that is there anyway will do.
+    async fn call(&self, path: &'static str, body: &Value) -> Result<Value, EtcdError> {
+        let failed = |source| EtcdError::Call {
+            path,
+            source: Box::new(source),
+        };
+        let client = kube::Client::try_from(kube::Config::new(self.url.clone())).map_err(failed)?;
+        let request = Request::post(path).body(body.to_string().into_bytes());
+        let request = request.expect("the path is a constant");
+        client.request(request).await.map_err(failed)
+    }
+
+    pub(super) fn component(&self) -> &Component {
+        &self.component
+    }
+}
+
+impl Deref for Etcd {
+    type Target = Component;
+
+    fn deref(&self) -> &Component {
+        &self.component
+    }
+}

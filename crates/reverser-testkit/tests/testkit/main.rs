@@ -1,0 +1,3 @@
+//! The test kit, tested: a plane that lies would let every other test lie.
+
+mod users;
