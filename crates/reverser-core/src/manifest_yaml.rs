@@ -142,9 +142,13 @@ fn write_number(out: &mut String, number: Number) {
 
 /// A float with a point and a signed exponent, which YAML 1.1 asks for.
 fn write_float(out: &mut String, float: f64) -> std::fmt::Result {
+    // Integers are not floats here, so only negative zero lacks a point.
     let magnitude = float.abs();
-    if magnitude == 0.0 || (1e-5..1e16).contains(&magnitude) {
-        return write!(out, "{float:?}");
+    if magnitude == 0.0 {
+        return out.write_str("-0.0");
+    }
+    if (1e-5..1e16).contains(&magnitude) {
+        return write!(out, "{float}");
     }
     let text = format!("{float:e}");
     let (mantissa, exponent) = text.split_once('e').expect("`{:e}` writes an exponent");
@@ -469,8 +473,10 @@ mod tests {
     #[test]
     fn numbers_are_floats_or_integers_to_everybody() {
         assert_eq!(
-            yaml("[9223372036854775807, 18446744073709551615, 1e21, -0.0, 0.1, 1e-7, -2.5e300]"),
-            "- 9223372036854775807\n- 18446744073709551615\n- 1.0e+21\n- -0.0\n- 0.1\n- 1.0e-7\n- -2.5e+300\n"
+            yaml(
+                "[9223372036854775807, 18446744073709551615, 1e21, -0.0, 0.1, 1e-7, 1e-5, -2.5e300]"
+            ),
+            "- 9223372036854775807\n- 18446744073709551615\n- 1.0e+21\n- -0.0\n- 0.1\n- 1.0e-7\n- 0.00001\n- -2.5e+300\n"
         );
     }
 

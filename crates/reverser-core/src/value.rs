@@ -31,8 +31,8 @@ pub enum Value<'a> {
 
 /// A finite number, in the one form that stands for it.
 ///
-/// An integer that was written as a float (`1.0`) is an integer, because the API server makes no
-/// difference between them either.
+/// An integer that was written as a float (`1.0`, `1e16`) is an integer, because the API server
+/// makes no difference between them either.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// An integer that fits 64 bits with a sign.
@@ -102,15 +102,20 @@ impl Number {
     /// neither JSON nor Kubernetes can hold.
     #[must_use]
     pub fn from_f64(float: f64) -> Option<Self> {
-        // Below 2^53 every integer is a float exactly, so nothing is lost by calling it one.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
+        const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
         if !float.is_finite() {
             return None;
         }
         let negative_zero = float == 0.0 && float.is_sign_negative();
-        if float.fract() == 0.0 && float.abs() < EXACT && !negative_zero {
-            #[expect(clippy::cast_possible_truncation, reason = "integral and below 2^53")]
-            return Some(Self::Int(float as i64));
+        if float.fract() == 0.0 && !negative_zero {
+            // An integral float in range is that integer exactly.
+            #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+            #[expect(clippy::cast_sign_loss, reason = "the range is checked")]
+            if (-TWO_TO_63..TWO_TO_63).contains(&float) {
+                return Some(Self::Int(float as i64));
+            } else if (TWO_TO_63..2.0 * TWO_TO_63).contains(&float) {
+                return Some(Self::Unsigned(float as u64));
+            }
         }
         Some(Self::Float(float))
     }
@@ -250,6 +255,14 @@ mod tests {
     #[test]
     fn a_float_that_is_an_integer_is_an_integer_and_negative_zero_stays_itself() {
         assert_eq!(Number::from_f64(1.0), Some(Number::Int(1)));
+        assert_eq!(
+            Number::from_f64(-1e16),
+            Some(Number::Int(-10_000_000_000_000_000))
+        );
+        assert_eq!(
+            Number::from_f64(1e19),
+            Some(Number::Unsigned(10_000_000_000_000_000_000))
+        );
         assert_eq!(Number::from_f64(0.1), Some(Number::Float(0.1)));
         assert_eq!(Number::from_f64(1e21), Some(Number::Float(1e21)));
         assert!(matches!(Number::from_f64(-0.0), Some(Number::Float(f)) if f.is_sign_negative()));
