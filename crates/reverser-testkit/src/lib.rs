@@ -7,6 +7,8 @@
 pub mod wait;
 /// Commands that say on failure what was run, where, and what it printed.
 pub mod command;
+/// No test file is forgotten in the list of its test binary.
+pub mod test_list;
 /// Folders that go with the test process, and stay when a test failed.
 pub mod scratch;
 /// Ports that stay ours while a server restarts, among parallel test binaries too.

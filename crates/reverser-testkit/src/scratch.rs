@@ -107,8 +107,10 @@ impl Scratch {
         self.path.join(PIDS).join(name)
     }
 
-    /// Keeps the folder, without its data, for whoever wants to know why a test failed.
+    /// Keeps the folder, without its data, for whoever wants to know why a test failed, and says
+    /// where it is.
     pub fn keep(&self) {
+        eprintln!("logs stay in {}", self.path.display());
         // Without the mark the folder is lost, which is no reason to fail otherwise.
         let _ = File::create(self.path.join(KEPT));
     }

@@ -54,6 +54,15 @@ pub enum ComponentError {
 }
 
 impl ComponentError {
+    /// Where to read more, if it got as far as writing anything.
+    #[must_use]
+    pub fn log(&self) -> Option<&Path> {
+        match self {
+            Self::Ended { log, .. } | Self::NotReady { log, .. } => Some(log),
+            Self::Process(_) | Self::Client { .. } => None,
+        }
+    }
+
     /// Somebody else has its port.
     pub(super) fn is_port_taken(&self) -> bool {
         matches!(self, Self::Ended { tail, .. } if tail.contains("address already in use"))

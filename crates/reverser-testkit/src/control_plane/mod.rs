@@ -22,7 +22,7 @@
 //! runtime. Only a [`kube::Client`] belongs to the runtime that it is made in.
 
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -191,6 +191,12 @@ impl ControlPlane {
         self.scratch.path()
     }
 
+    /// The folder that has a log of each program.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.dir().join("logs")
+    }
+
     /// Everything that runs, by name and process id.
     #[must_use]
     pub fn pids(&self) -> Vec<(String, u32)> {
@@ -201,23 +207,6 @@ impl ControlPlane {
         components
             .filter_map(|component| Some((component.name().to_owned(), component.pid()?)))
             .collect()
-    }
-
-    /// Keeps the logs, and says where they are.
-    fn keep_logs(&self) {
-        self.scratch.keep();
-        eprintln!(
-            "the logs of the control plane stay in {}",
-            self.dir().display()
-        );
-    }
-}
-
-impl Drop for ControlPlane {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.keep_logs();
-        }
     }
 }
 
@@ -238,7 +227,7 @@ impl Deref for SharedPlane {
 impl Drop for SharedPlane {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.keep_logs();
+            self.0.scratch.keep();
         }
     }
 }
