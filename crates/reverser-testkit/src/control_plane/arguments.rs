@@ -121,5 +121,8 @@ pub(super) fn kube_controller_manager(
         // There is only one.
         "--leader-elect=false".to_owned(),
         SERVICE_ADDRESSES.to_owned(),
+        // Its own limit is made for clusters that others use too; here it only costs seconds.
+        "--kube-api-qps=500".to_owned(),
+        "--kube-api-burst=1000".to_owned(),
     ]
 }

@@ -142,7 +142,8 @@ impl ControlPlane {
     /// Makes etcd forget everything but the present state, and gives the revision it did that at.
     ///
     /// What the API server keeps in its own memory it still knows. To have it forget that too,
-    /// restart it, or start the plane with [`Builder::watch_cache`] off.
+    /// restart it, or start the plane with [`Builder::watch_cache`] off. For a plane of one's own:
+    /// the pages and watches of other tests would break.
     pub fn compact_etcd(&self) -> Result<i64, EtcdError> {
         self.etcd.compact()
     }

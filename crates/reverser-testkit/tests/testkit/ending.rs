@@ -1,7 +1,9 @@
 //! Whatever ends the test process ends what it started, and no folder stays.
 
+use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -154,6 +156,23 @@ fn a_program_ends_when_the_test_process_ends_without_dropping_it() {
 fn a_paused_program_ends_too() {
     let started = with_loose_program();
     kill_process(started.pids[0], Signal::STOP).unwrap();
+    started.signal(Signal::KILL);
+    started.everything_ends();
+}
+
+/// The kernel's help is not there on every system, and the undertaker does without.
+#[test]
+fn a_program_ends_with_the_test_process_where_there_is_no_setpriv() {
+    let few = tempfile::tempdir().unwrap();
+    for tool in ["sh", "cat", "rm"] {
+        let found = env::split_paths(&env::var_os("PATH").unwrap())
+            .map(|folder| folder.join(tool))
+            .find(|path| path.is_file());
+        symlink(found.unwrap(), few.path().join(tool)).unwrap();
+    }
+    let mut command = again::play(LOOSE, "ending::role_with_a_loose_program");
+    command.env("PATH", few.path());
+    let started = Started::new(command);
     started.signal(Signal::KILL);
     started.everything_ends();
 }
