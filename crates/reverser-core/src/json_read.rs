@@ -10,6 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use crate::value::{MAX_DEPTH, Map, Number, Value};
+use crate::yaml_read::Document;
 
 /// Text that could not be read: what is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,11 +69,11 @@ pub(crate) fn read_object(text: &str) -> Result<(Value<'_>, Option<RawJson<'_>>)
 
 /// Reads JSON values that stand one behind the other. After an error nothing more is read, because
 /// JSON has no mark at which the next value would begin.
-pub fn read_stream(text: &str) -> impl Iterator<Item = (usize, Result<Value<'_>, ReadError>)> {
+pub fn read_stream(text: &str) -> impl Iterator<Item = Document<'_>> {
     let mut rest = 0;
     std::iter::from_fn(move || {
         let start = rest + text[rest..].find(|c: char| !c.is_ascii_whitespace())?;
-        let line = line_of(text, start);
+        let (line, column) = (line_of(text, start), column_of(text, start));
         let raw: Result<&RawValue, _> =
             serde::Deserialize::deserialize(&mut source(&text[start..]));
         let value = match raw {
@@ -85,10 +86,12 @@ pub fn read_stream(text: &str) -> impl Iterator<Item = (usize, Result<Value<'_>,
                 Err(read_error(&error))
             }
         };
-        Some((
+        let value = value.map_err(|error| error.below(line, column));
+        Some(Document {
             line,
-            value.map_err(|error| error.below(line, column_of(text, start))),
-        ))
+            column,
+            value,
+        })
     })
 }
 
@@ -382,10 +385,10 @@ mod tests {
     fn a_stream_of_values_tells_where_each_stands() {
         let text = "{\"a\":1}\n{\"a\":2} [\n  oops]";
         let read: Vec<_> = read_stream(text)
-            .map(|(line, value)| (line, value.is_ok()))
+            .map(|document| (document.line, document.column, document.value.is_ok()))
             .collect();
-        assert_eq!(read, [(1, true), (2, true), (2, false)]);
-        let error = read_stream(text).last().unwrap().1.unwrap_err();
+        assert_eq!(read, [(1, 1, true), (2, 1, true), (2, 9, false)]);
+        let error = read_stream(text).last().unwrap().value.unwrap_err();
         assert_eq!((error.line, error.column), (3, 3));
     }
 }

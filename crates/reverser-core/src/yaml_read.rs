@@ -5,12 +5,12 @@
 //! of plain data are refused with a sentence.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 
 pub use crate::json_read::ReadError;
-use crate::value::{MAX_DEPTH, Map, Number, Value};
+use crate::value::{DuplicateKey, MAX_DEPTH, Map, Number, Value};
 
 /// How many values aliases may repeat in one document, so that a small file cannot become a large
 /// tree.
@@ -21,6 +21,8 @@ const MAX_ALIASED_VALUES: usize = 10_000;
 pub struct Document<'a> {
     /// The line on which it starts, counted from 1.
     pub line: usize,
+    /// The column in which it starts, counted from 1.
+    pub column: usize,
     /// What it says; null if it is empty.
     pub value: Result<Value<'a>, ReadError>,
 }
@@ -75,10 +77,12 @@ impl<'a> Iterator for Documents<'a> {
                 Some(Ok((Event::DocumentStart(..), span))) => return Some(self.document(span)),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
-                    let line = error.marker().line();
+                    let error = scan_error(&error);
+                    let (line, column) = (error.line, error.column);
                     return Some(Document {
                         line,
-                        value: Err(self.recover(scan_error(&error))),
+                        column,
+                        value: Err(self.recover(error)),
                     });
                 }
             }
@@ -90,14 +94,14 @@ impl<'a> Iterator for Documents<'a> {
 impl<'a> Documents<'a> {
     fn document(&mut self, start: Span) -> Document<'a> {
         let mut builder = Builder::default();
-        let mut line = None;
+        let mut first = None;
         let value = loop {
             let (event, span) = match self.parser.next_event() {
                 Some(Ok(next)) => next,
                 Some(Err(error)) => break Err(self.recover(scan_error(&error))),
                 None => break Ok(Value::Null),
             };
-            line = line.or_else(|| event.is_node().then(|| span.start.line()));
+            first = first.or_else(|| event.is_node().then_some(span.start));
             if matches!(event, Event::DocumentEnd) {
                 break Ok(builder.root.take().unwrap_or(Value::Null));
             }
@@ -105,8 +109,10 @@ impl<'a> Documents<'a> {
                 break Err(self.recover(error_at(message, span.start)));
             }
         };
+        let place = first.unwrap_or(start.start);
         Document {
-            line: line.unwrap_or_else(|| start.start.line()),
+            line: place.line(),
+            column: place.col() + 1,
             value,
         }
     }
@@ -147,20 +153,26 @@ struct Open<'a> {
 
 enum Collection<'a> {
     List(Vec<Value<'a>>),
-    Map {
-        entries: Vec<(Cow<'a, str>, Value<'a>)>,
-        key: Option<Cow<'a, str>>,
-    },
+    Map(OpenMap<'a>),
+}
+
+#[derive(Default)]
+struct OpenMap<'a> {
+    entries: Vec<(Cow<'a, str>, Value<'a>)>,
+    /// The key whose value comes next.
+    key: Option<Cow<'a, str>>,
+    /// The keys so far, so that a second one is told where it stands.
+    keys: HashSet<Cow<'a, str>>,
 }
 
 impl<'a> Builder<'a> {
     fn take(&mut self, event: Event<'a>) -> Result<(), String> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                if self.awaits_key() {
+                if let Some(map) = self.map_without_key() {
                     let key = key(text, style, tag.as_deref())?;
-                    self.remember(anchor, || Value::String(key.clone()));
-                    self.set_key(key);
+                    map.set_key(key.clone())?;
+                    self.remember(anchor, || Value::String(key));
                     return Ok(());
                 }
                 let value = scalar(text, style, tag.as_deref())?;
@@ -171,10 +183,7 @@ impl<'a> Builder<'a> {
                 self.start(Collection::List(Vec::new()), anchor, tag.as_deref(), "seq")
             }
             Event::MappingStart(_, anchor, tag) => {
-                let map = Collection::Map {
-                    entries: Vec::new(),
-                    key: None,
-                };
+                let map = Collection::Map(OpenMap::default());
                 self.start(map, anchor, tag.as_deref(), "map")
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
@@ -183,23 +192,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn awaits_key(&self) -> bool {
-        matches!(
-            self.open.last(),
-            Some(Open {
-                collection: Collection::Map { key: None, .. },
-                ..
-            })
-        )
-    }
-
-    fn set_key(&mut self, new: Cow<'a, str>) {
-        if let Some(Open {
-            collection: Collection::Map { key, .. },
-            ..
-        }) = self.open.last_mut()
-        {
-            *key = Some(new);
+    /// The innermost map, if a key has to come next.
+    fn map_without_key(&mut self) -> Option<&mut OpenMap<'a>> {
+        match &mut self.open.last_mut()?.collection {
+            Collection::Map(map) if map.key.is_none() => Some(map),
+            _ => None,
         }
     }
 
@@ -219,7 +216,7 @@ impl<'a> Builder<'a> {
         if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema_tag(kind)) {
             return Err(unknown_tag(tag));
         }
-        if self.awaits_key() {
+        if self.map_without_key().is_some() {
             return Err("a key must be a word, not a list or a map".into());
         }
         if self.open.len() == MAX_DEPTH {
@@ -235,8 +232,8 @@ impl<'a> Builder<'a> {
         };
         let value = match collection {
             Collection::List(list) => Value::List(list),
-            Collection::Map { entries, .. } => {
-                Value::Map(Map::from_entries(entries).map_err(|error| error.to_string())?)
+            Collection::Map(map) => {
+                Value::Map(Map::from_entries(map.entries).map_err(|error| error.to_string())?)
             }
         };
         self.remember(anchor, || value.clone());
@@ -258,12 +255,11 @@ impl<'a> Builder<'a> {
             ));
         }
         let value = value.clone();
-        if self.awaits_key() {
+        if let Some(map) = self.map_without_key() {
             let Value::String(key) = value else {
                 return Err("a key must be a word, not a list or a map".into());
             };
-            self.set_key(key);
-            return Ok(());
+            return map.set_key(key);
         }
         self.add(value)
     }
@@ -272,11 +268,21 @@ impl<'a> Builder<'a> {
         match self.open.last_mut().map(|open| &mut open.collection) {
             None => self.root = Some(value),
             Some(Collection::List(list)) => list.push(value),
-            Some(Collection::Map { entries, key }) => {
-                let key = key.take().ok_or("a value without a key")?;
-                entries.push((key, value));
+            Some(Collection::Map(map)) => {
+                let key = map.key.take().ok_or("a value without a key")?;
+                map.entries.push((key, value));
             }
         }
+        Ok(())
+    }
+}
+
+impl<'a> OpenMap<'a> {
+    fn set_key(&mut self, key: Cow<'a, str>) -> Result<(), String> {
+        if !self.keys.insert(key.clone()) {
+            return Err(DuplicateKey(key.into_owned()).to_string());
+        }
+        self.key = Some(key);
         Ok(())
     }
 }
@@ -513,7 +519,7 @@ mod tests {
             error("a: 1\nb: [\n"),
             "line 2, column 4: unclosed bracket '['"
         );
-        assert!(error("a: 1\na: 2\n").contains("the key \"a\" stands twice"));
+        assert!(error("a: 1\na: 2\nb: 3\n").starts_with("line 2, column 1: the key \"a\""));
         assert!(error("a: !custom 1\n").contains("!custom"));
         assert!(error("a: .inf\n").starts_with("line 1, column 4"));
     }

@@ -1,5 +1,11 @@
 //! The pure core against the readers that its output is for, and against recorded live objects.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail and may speak"
+)]
+
 mod golden;
 mod paths;
 mod random_values;

@@ -116,7 +116,7 @@ fn words_that_look_like_yaml_are_read_back_equal_by_every_reader() {
     ];
     let texts = words.map(|word| {
         let word = serde_json::to_string(word).unwrap();
-        format!(r#"{{{word}:[{word},{{{word}:{word}}}]}}"#)
+        format!("{{{word}:[{word},{{{word}:{word}}}]}}")
     });
     let values: Vec<_> = texts
         .iter()

@@ -1,0 +1,55 @@
+//! The flags and commands, and nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
+#[derive(Debug, Parser)]
+#[command(name = "gitops-reverser", version, arg_required_else_help = true)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Clean(CleanArguments),
+    /// Print the definitions of the four kinds, to be installed with kubectl
+    #[command(after_help = "\
+Example:
+  gitops-reverser crds | kubectl apply --server-side -f -")]
+    Crds,
+}
+
+/// Turn live objects into the YAML that Git would hold
+///
+/// Reads objects as JSON or YAML: one, a list, or many documents. Writes each as clean, canonical
+/// YAML: without what the server and controllers own, in a fixed order.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  kubectl get deployment web -o yaml | gitops-reverser clean
+  kubectl get configmaps,services -A -o json | gitops-reverser clean --path
+  gitops-reverser clean --keep-going backup/*.yaml
+
+kubectl leaves out who set which field; add --show-managed-fields to it where that matters, as for
+node ports that a person chose.
+
+Exit status: 0 if every document could be read, 1 otherwise.")]
+pub(crate) struct CleanArguments {
+    /// Files to read; `-` or none is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Also print, as a comment above each object, where its file would be stored
+    ///
+    /// The plural of a kind is guessed as Kubernetes' own clients guess it when they cannot ask a
+    /// server: right for every built-in kind, and for custom kinds with a regular plural.
+    #[arg(long)]
+    pub(crate) path: bool,
+
+    /// Print the good documents even if others cannot be read
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+}
