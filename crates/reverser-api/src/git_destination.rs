@@ -286,3 +286,55 @@ pub struct SetAside {
     /// What the Git server said.
     pub message: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::ResourceExt as _;
+    use kube::core::{DeserializeGuard, ObjectList};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_read_hides_no_other() {
+        let destination = |name: &str, secrets_mode: &str| {
+            json!({
+                "apiVersion": "configbutler.ai/v1alpha1",
+                "kind": "GitDestination",
+                "metadata": {"name": name, "namespace": "shop"},
+                "spec": {
+                    "repoRef": {"name": "mirror"},
+                    "branch": "main",
+                    "baseFolder": "clusters/prod",
+                    "secrets": {"mode": secrets_mode},
+                },
+            })
+        };
+        let list: ObjectList<DeserializeGuard<GitDestination>> = serde_json::from_value(json!({
+            "apiVersion": "configbutler.ai/v1alpha1",
+            "kind": "GitDestinationList",
+            "metadata": {},
+            "items": [destination("newer", "Rot13"), destination("known", "Redact")],
+        }))
+        .unwrap();
+
+        assert_eq!(list.items[0].name_any(), "newer");
+        let why = list.items[0].0.as_ref().unwrap_err().to_string();
+        assert!(why.contains("Rot13") && why.contains("Redact"), "{why}");
+        assert!(list.items[1].0.is_ok());
+    }
+
+    #[test]
+    fn what_is_left_out_is_what_the_api_server_would_fill_in() {
+        let spec: GitDestinationSpec = serde_json::from_value(json!({
+            "repoRef": {"name": "mirror"},
+            "branch": "main",
+            "baseFolder": "clusters/prod",
+        }))
+        .unwrap();
+        assert_eq!(spec.prune.mode, PruneMode::Always);
+        assert_eq!(spec.prune.guard, PruneGuard::Enabled);
+        assert_eq!(spec.access_policy, DestinationAccessPolicy::default());
+        assert!(!spec.exclusive_mode && !spec.suspend);
+    }
+}

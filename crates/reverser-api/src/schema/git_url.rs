@@ -7,8 +7,8 @@ const HOST: &str = r"([A-Za-z0-9_.][-A-Za-z0-9_.]*|\[[0-9A-Fa-f:.]+\])";
 const USER: &str = "[A-Za-z0-9_.+][-A-Za-z0-9_.+]*";
 const PORT: &str =
     "(:([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?";
-/// What follows the host: not an option, not only slashes.
-const PATH: &str = "/*[^-/].*";
+/// What follows the host: not an option, not only slashes. What may stand in it is another rule's.
+const PATH: &str = "/*[^-/:](?s:.*)";
 
 /// A URL that git can push to, without anything secret in it.
 pub(crate) fn repo_url(_: &mut SchemaGenerator) -> Schema {
