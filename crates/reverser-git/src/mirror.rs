@@ -1,0 +1,597 @@
+//! The mirror of one branch: everything the operator does with Git goes through here.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::branch_name::BranchName;
+use crate::cancel::CancelToken;
+use crate::clone_cache::{CloneCache, Contents, GrowthLimits, lock_folder, remove_folder};
+use crate::commit::{self, CommitFailure, blobs_below};
+use crate::commit_plan::{CommitPlan, Committed, Prepared, Tip};
+use crate::crash_point::crash_point;
+use crate::credentials::{Access, Credentials};
+use crate::object_id::{BlobId, CommitId};
+use crate::objects::ReadError;
+use crate::porcelain::{RemoteFailure, UnreachableCause};
+use crate::process::{Git, kill_orphans};
+use crate::push::{PushOptions, PushOutcome, Verdict, judge};
+use crate::remote::{Remote, RemoteProblem, Timeouts};
+use crate::remote_url::RemoteUrl;
+use crate::repo_path::FolderPath;
+use crate::signing::{Signer, SigningFailed};
+use crate::staged_blobs::StagedBlobs;
+use crate::tree_snapshot::{EntryKind, SnapshotFailure, TreeSnapshot, read_snapshot};
+
+/// What a mirror may use, with defaults that suit an operator.
+#[derive(Debug, Clone, Default)]
+pub struct MirrorOptions {
+    /// How long its commands may take.
+    pub timeouts: Timeouts,
+    /// When its clone is replaced by a fresh one.
+    pub growth: GrowthLimits,
+    /// Stops its commands.
+    pub cancel: CancelToken,
+}
+
+/// Why a mirror could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another mirror owns the folder, in this process or another one.
+    #[error("the cache folder {} is in use by another process", folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder cannot be used.
+    #[error("the cache folder {} cannot be used", folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Why the remote's state could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The remote could not be used; see [`RemoteFailure::is_transient`].
+    #[error(transparent)]
+    Remote(#[from] RemoteFailure),
+    /// The operation was cancelled.
+    #[error("the operation was cancelled")]
+    Cancelled,
+    /// The clone could not be written, or git failed in a way that is not known.
+    #[error("the clone could not be brought up to date: {0}")]
+    Clone(String),
+    /// The disk.
+    #[error("the cache folder could not be used")]
+    Io(#[from] io::Error),
+}
+
+impl From<RemoteProblem> for FetchError {
+    fn from(problem: RemoteProblem) -> Self {
+        match problem {
+            RemoteProblem::Failed(failure) => Self::Remote(failure),
+            RemoteProblem::Cancelled => Self::Cancelled,
+            RemoteProblem::Unexplained(reason) => Self::Clone(reason),
+            RemoteProblem::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+/// Why something could not be done with the clone. The next [`Mirror::fetch`] makes a damaged one
+/// anew.
+#[derive(Debug, thiserror::Error)]
+pub enum CloneError {
+    /// [`Mirror::fetch`] has not succeeded yet, or has failed since.
+    #[error("the branch has not been fetched")]
+    NotFetched,
+    /// A folder, or a parent of it, is something else in the branch.
+    #[error("`{path}` is {kind} in the repository, not a folder")]
+    NotAFolder {
+        /// From the root of the repository.
+        path: String,
+        /// What stands there.
+        kind: EntryKind,
+    },
+    /// An object of the clone is missing or damaged.
+    #[error("the clone is damaged and will be made anew: {0}")]
+    Damaged(String),
+    /// The disk.
+    #[error("the cache folder could not be used")]
+    Io(#[from] io::Error),
+    /// No signature.
+    #[error(transparent)]
+    Signing(#[from] SigningFailed),
+}
+
+/// Contents that were asked for.
+#[derive(Debug, Default)]
+#[must_use = "some contents may be missing"]
+pub struct Blobs {
+    /// What was found.
+    pub found: HashMap<BlobId, Vec<u8>>,
+    /// What neither the clone nor the remote has.
+    pub missing: Vec<BlobId>,
+}
+
+/// The clone of one branch of one repository, and the only way to write to that branch.
+///
+/// # Expected flow
+/// [`Self::open`] once; then for each attempt [`Self::fetch`], [`Self::snapshot`], contents into
+/// [`Self::staged`], [`Self::commit`], [`Self::push`]. After `Stale` the whole attempt is repeated.
+///
+/// # Guarantees
+/// - A push changes the branch only if it still stands where the commits were built on, so other
+///   people's commits stay, and commits that somebody removed do not come back.
+/// - Only paths that a plan names are changed; nothing is written through a link or submodule.
+/// - Nothing of the repository is ever executed or followed: there is no work tree.
+/// - The folder is a cache. Losing it, or a kill at any moment, costs a fetch.
+///
+/// # Caveats
+/// All functions block; see the crate's documentation.
+pub struct Mirror {
+    git: Git,
+    folder: PathBuf,
+    remote: RemoteUrl,
+    branch: BranchName,
+    credentials: Credentials,
+    options: MirrorOptions,
+    staged: StagedBlobs,
+    clone: Option<CloneCache>,
+    /// Known since the last successful fetch or push.
+    tip: Option<Tip>,
+    /// Something in the clone was found to be damaged.
+    damaged: bool,
+    // Held for its lock.
+    _lock: File,
+}
+
+impl Mirror {
+    /// Takes ownership of `folder` and looks at what is there; the network is not used. Whatever a
+    /// killed owner left behind (locks, credentials, running programs) is removed.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the folder is in use or cannot be written.
+    pub fn open(
+        git: Git,
+        remote: RemoteUrl,
+        branch: BranchName,
+        folder: &Path,
+        credentials: Credentials,
+        options: MirrorOptions,
+    ) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::Io {
+            folder: folder.to_owned(),
+            source,
+        };
+        let Some(lock) = lock_folder(folder).map_err(failed)? else {
+            return Err(OpenError::InUse {
+                folder: folder.to_owned(),
+            });
+        };
+        // One spelling, so that the programs of an earlier owner are recognised.
+        let folder = folder.canonicalize().map_err(failed)?;
+        kill_orphans(&folder);
+        Access::remove_leftovers(&folder).map_err(failed)?;
+        for unfinished in ["fresh.git", "old.git"] {
+            remove_folder(&folder.join(unfinished)).map_err(failed)?;
+        }
+        let staged = StagedBlobs::open(folder.join("staged")).map_err(failed)?;
+        let clone =
+            CloneCache::open(&folder.join("clone.git"), &remote, &branch).map_err(failed)?;
+        Ok(Self {
+            git,
+            folder,
+            remote,
+            branch,
+            credentials,
+            options,
+            staged,
+            clone,
+            tip: None,
+            damaged: false,
+            _lock: lock,
+        })
+    }
+
+    /// Uses these credentials from the next operation on.
+    pub fn set_credentials(&mut self, credentials: Credentials) {
+        self.credentials = credentials;
+    }
+
+    /// Where contents are put before a commit names them; usable while an operation is under way.
+    #[must_use]
+    pub fn staged(&self) -> &StagedBlobs {
+        &self.staged
+    }
+
+    /// What the last fetch or push found.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        self.tip
+    }
+
+    /// Where the branch stands on the remote now, without fetching it.
+    ///
+    /// # Errors
+    /// [`FetchError`]
+    pub fn ask_tip(&self) -> Result<Option<CommitId>, FetchError> {
+        Ok(self.remote().ask_tip()?)
+    }
+
+    /// Brings the clone to the branch's newest commit. A clone that is missing, damaged, of
+    /// something else or grown is made anew beside the old one, which stays until the new one is
+    /// complete.
+    ///
+    /// # Errors
+    /// [`FetchError`]; the mirror then knows no tip until a fetch succeeds.
+    pub fn fetch(&mut self) -> Result<Tip, FetchError> {
+        self.tip = None;
+        let usable = match &self.clone {
+            Some(clone) if !self.damaged => !clone.has_grown(&self.options.growth)?,
+            _ => false,
+        };
+        if usable {
+            match self.update() {
+                Ok(tip) => return Ok(tip),
+                // Whatever is wrong with the clone, a fresh one does not have it.
+                Err(FetchError::Clone(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let contents = self
+            .clone
+            .as_ref()
+            .map_or(Contents::OnDemand, CloneCache::contents);
+        self.rebuild(contents)
+    }
+
+    fn update(&mut self) -> Result<Tip, FetchError> {
+        let clone = self
+            .clone
+            .as_ref()
+            .ok_or_else(|| FetchError::Clone("there is none".to_owned()))?;
+        clone.remove_leftovers()?;
+        let tip = fetch_into(&self.remote(), clone)?;
+        crash_point("fetch: done");
+        self.accept(tip)
+    }
+
+    fn rebuild(&mut self, contents: Contents) -> Result<Tip, FetchError> {
+        let fresh = self.folder.join("fresh.git");
+        let created = CloneCache::create(
+            &fresh,
+            &self.remote,
+            &self.branch,
+            contents,
+            self.staged.folder(),
+        )?;
+        crash_point("rebuild: created");
+        let fetched = fetch_into(&self.remote(), &created);
+        crash_point("rebuild: fetched");
+        let tip = match fetched {
+            Ok(tip) => tip,
+            Err(error) => {
+                // The disk may be full: give back what was taken.
+                remove_folder(&fresh)?;
+                return Err(error);
+            }
+        };
+        // Its files are gone before the name is.
+        self.clone = None;
+        self.clone =
+            Some(created.swap_into(&self.folder.join("clone.git"), &self.folder.join("old.git"))?);
+        crash_point("rebuild: swapped");
+        self.damaged = false;
+        self.accept(tip)
+    }
+
+    /// Checks that what was fetched can be read, and makes it the base of what follows.
+    fn accept(&mut self, tip: Tip) -> Result<Tip, FetchError> {
+        let clone = self
+            .clone
+            .as_mut()
+            .ok_or_else(|| FetchError::Clone("there is none".to_owned()))?;
+        clone.reload()?;
+        if let Some(commit) = tip.base() {
+            let read = clone
+                .store()
+                .tree_of(commit)
+                .and_then(|tree| clone.store().tree(tree, &mut Vec::new()));
+            read.map_err(|error| FetchError::Clone(error.to_string()))?;
+        }
+        self.tip = Some(tip);
+        Ok(tip)
+    }
+
+    /// The files below `folder` at the tip. Costs as much as the folder has trees, whatever the
+    /// history; no content is read.
+    ///
+    /// # Errors
+    /// [`CloneError`]
+    pub fn snapshot(&mut self, folder: &FolderPath) -> Result<TreeSnapshot, CloneError> {
+        let (clone, tip) = self.fetched()?;
+        let Some(commit) = tip.base() else {
+            return Ok(TreeSnapshot::default());
+        };
+        let root = clone.store().tree_of(commit);
+        let result = root
+            .map_err(SnapshotFailure::Read)
+            .and_then(|root| read_snapshot(clone.store(), root, Some(folder)));
+        result.map_err(|failure| match failure {
+            SnapshotFailure::NotAFolder { path, kind } => CloneError::NotAFolder { path, kind },
+            SnapshotFailure::Read(error) => self.note_damage(&error),
+            SnapshotFailure::TooLarge => CloneError::Io(io::Error::other(failure.to_string())),
+        })
+    }
+
+    /// Makes the commits of `plans`, one on top of the other, on the tip. A plan that would change
+    /// nothing makes no commit. Nothing is on the remote before [`Self::push`].
+    ///
+    /// # Errors
+    /// [`CloneError`]; a change that cannot be made is no error but left out ([`Committed::refused`]).
+    pub fn commit(
+        &mut self,
+        plans: &[CommitPlan],
+        signer: Option<&dyn Signer>,
+    ) -> Result<Committed, CloneError> {
+        let (clone, tip) = self.fetched()?;
+        let result = commit::build(clone.store(), &clone.objects(), tip, plans, signer);
+        crash_point("commit: written");
+        result.map_err(|failure| match failure {
+            CommitFailure::Read(error) => self.note_damage(&error),
+            CommitFailure::Write(error) => CloneError::Io(error),
+            CommitFailure::Sign(error) => CloneError::Signing(error),
+        })
+    }
+
+    /// Pushes prepared commits, and settles by asking the remote where the connection was lost.
+    ///
+    /// # Errors
+    /// [`CloneError`] only if git could not be run; how the push ended is a value.
+    pub fn push(
+        &mut self,
+        prepared: &Prepared,
+        options: &PushOptions,
+    ) -> Result<PushOutcome, CloneError> {
+        let mut reason = None;
+        // The second time after a loss: the remote still shows the old tip, and that decides.
+        for _ in 0..2 {
+            match self.push_once(prepared, options)? {
+                Verdict::Pushed => return self.pushed(prepared.head),
+                Verdict::Refused(refusal) => return Ok(PushOutcome::Refused(refusal)),
+                Verdict::Failed(failure) => return Ok(failure.into()),
+                Verdict::LocalDamage => {
+                    self.damaged = true;
+                    return Ok(PushOutcome::Stale {
+                        tip: prepared.base.branch(),
+                    });
+                }
+                Verdict::Stale => return self.moved(prepared),
+                Verdict::RefusedOrStale(refusal) => {
+                    return match self.moved(prepared)? {
+                        PushOutcome::Stale { tip } if tip == prepared.base.branch() => {
+                            Ok(PushOutcome::Refused(refusal))
+                        }
+                        moved => Ok(moved),
+                    };
+                }
+                Verdict::Ambiguous(why) => {
+                    crash_point("push: ambiguous");
+                    let reason = reason.get_or_insert(why);
+                    match self.remote().ask_tip() {
+                        Ok(tip) if tip == Some(prepared.head) => return self.pushed(prepared.head),
+                        Ok(tip) if tip == prepared.base.branch() => {}
+                        Ok(tip) => return Ok(PushOutcome::Stale { tip }),
+                        Err(_) => {
+                            return Ok(PushOutcome::Unknown {
+                                reason: reason.clone(),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(PushOutcome::Unknown {
+            reason: reason.unwrap_or_default(),
+        })
+    }
+
+    fn push_once(
+        &mut self,
+        prepared: &Prepared,
+        options: &PushOptions,
+    ) -> Result<Verdict, CloneError> {
+        let clone = self.clone.as_ref().ok_or(CloneError::NotFetched)?;
+        clone.remove_leftovers()?;
+        crash_point("push: about to start");
+        let remote = self.remote();
+        let finished = match remote.push(clone.path(), prepared, options) {
+            Ok(finished) => finished,
+            Err(RemoteProblem::Io(error)) => return Err(CloneError::Io(error)),
+            Err(problem) => return Ok(Verdict::Ambiguous(format!("{problem:?}"))),
+        };
+        crash_point("push: returned");
+        let verdict = judge(&finished, &self.branch.full_ref());
+        Ok(match verdict {
+            // Only this knows how to find the address that a redirect names.
+            Verdict::Failed(_) => match remote.explain(&finished) {
+                RemoteProblem::Failed(failure) => Verdict::Failed(failure),
+                _ => verdict,
+            },
+            verdict => verdict,
+        })
+    }
+
+    /// The remote confirmed `head`.
+    fn pushed(&mut self, head: CommitId) -> Result<PushOutcome, CloneError> {
+        if let Some(clone) = &self.clone {
+            clone.set_tip(head)?;
+        }
+        crash_point("push: confirmed");
+        self.tip = Some(Tip::Branch(head));
+        Ok(PushOutcome::Pushed { tip: head })
+    }
+
+    /// The branch is not where it was expected: says where it is.
+    fn moved(&mut self, prepared: &Prepared) -> Result<PushOutcome, CloneError> {
+        match self.remote().ask_tip() {
+            Ok(tip) if tip == Some(prepared.head) => self.pushed(prepared.head),
+            Ok(tip) => Ok(PushOutcome::Stale { tip }),
+            Err(RemoteProblem::Failed(failure)) => Ok(failure.into()),
+            Err(RemoteProblem::Io(error)) => Err(CloneError::Io(error)),
+            Err(RemoteProblem::Cancelled) => {
+                Ok(unreachable_now("the operation was cancelled".to_owned()))
+            }
+            Err(RemoteProblem::Unexplained(reason)) => Ok(unreachable_now(reason)),
+        }
+    }
+
+    /// The contents of blobs that the tip names, fetched in one round trip where they are not here.
+    /// A server that does not give single objects away makes this fetch all contents of the tip,
+    /// now and from then on.
+    ///
+    /// # Errors
+    /// [`FetchError`]
+    pub fn blobs(&mut self, ids: &[BlobId]) -> Result<Blobs, FetchError> {
+        let mut blobs = self.local_blobs(ids)?;
+        if blobs.missing.is_empty() {
+            return Ok(blobs);
+        }
+        let Some(clone) = &self.clone else {
+            return Ok(blobs);
+        };
+        if clone.contents() == Contents::All {
+            return Ok(blobs);
+        }
+        let given = self.remote().fetch_blobs(clone.path(), &blobs.missing);
+        match given {
+            Ok(true) => {}
+            // The tip does not move under the caller's feet: it is read again after the next fetch.
+            Ok(false) => {
+                let before = self.tip;
+                let now = self.rebuild(Contents::All)?;
+                if before != Some(now) {
+                    self.tip = None;
+                }
+            }
+            Err(problem) => return Err(problem.into()),
+        }
+        if let Some(clone) = &mut self.clone {
+            clone.reload()?;
+        }
+        let rest = self.local_blobs(&blobs.missing)?;
+        blobs.found.extend(rest.found);
+        blobs.missing = rest.missing;
+        Ok(blobs)
+    }
+
+    fn local_blobs(&mut self, ids: &[BlobId]) -> Result<Blobs, FetchError> {
+        let mut blobs = Blobs::default();
+        let Some(clone) = &self.clone else {
+            blobs.missing.extend(ids);
+            return Ok(blobs);
+        };
+        for id in ids {
+            match clone.store().blob(*id) {
+                Ok(Some(content)) => {
+                    blobs.found.insert(*id, content);
+                }
+                Ok(None) => blobs.missing.push(*id),
+                Err(error) => {
+                    self.damaged = true;
+                    return Err(FetchError::Clone(error.to_string()));
+                }
+            }
+        }
+        Ok(blobs)
+    }
+
+    /// Drops staged contents that `keep` does not name. Worth calling after a push with what is
+    /// still to be pushed, and now and then while the remote is down.
+    ///
+    /// # Errors
+    /// [`CloneError`]
+    pub fn retain_staged(&mut self, keep: impl Fn(BlobId) -> bool) -> Result<(), CloneError> {
+        let Some(clone) = &self.clone else {
+            return Ok(self.staged.retain(keep, |_| false, Path::new(""))?);
+        };
+        // A server that sends all contents takes those of the tip for known and sends others as
+        // differences to them.
+        let needed = match (clone.contents(), self.tip.and_then(Tip::base)) {
+            (Contents::All, Some(commit)) => {
+                let tree = clone.store().tree_of(commit);
+                tree.and_then(|tree| blobs_below(clone.store(), tree))
+                    .map_err(|error| self.note_damage(&error))?
+            }
+            _ => std::collections::HashSet::new(),
+        };
+        let Some(clone) = &mut self.clone else {
+            return Ok(());
+        };
+        self.staged
+            .retain(keep, |id| needed.contains(&id), &clone.objects())?;
+        Ok(clone.reload()?)
+    }
+
+    fn fetched(&self) -> Result<(&CloneCache, Tip), CloneError> {
+        match (&self.clone, self.tip) {
+            (Some(clone), Some(tip)) => Ok((clone, tip)),
+            _ => Err(CloneError::NotFetched),
+        }
+    }
+
+    fn note_damage(&mut self, error: &ReadError) -> CloneError {
+        self.damaged = true;
+        self.tip = None;
+        CloneError::Damaged(error.to_string())
+    }
+
+    fn remote(&self) -> Remote<'_> {
+        Remote {
+            git: &self.git,
+            folder: &self.folder,
+            url: &self.remote,
+            branch: &self.branch,
+            credentials: &self.credentials,
+            timeouts: self.options.timeouts,
+            cancel: &self.options.cancel,
+        }
+    }
+}
+
+impl std::fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mirror")
+            .field("remote", &self.remote)
+            .field("branch", &self.branch)
+            .field("tip", &self.tip)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Fetches the branch, or what a new branch starts from.
+fn fetch_into(remote: &Remote<'_>, clone: &CloneCache) -> Result<Tip, FetchError> {
+    let tip = || {
+        let tip = clone.tip()?;
+        tip.ok_or_else(|| FetchError::Clone("the fetched commit is not there".to_owned()))
+    };
+    if remote.fetch_branch(clone.path(), clone.contents())? {
+        return Ok(Tip::Branch(tip()?));
+    }
+    if remote.fetch_default(clone.path(), clone.contents())? {
+        return Ok(Tip::NewFrom(tip()?));
+    }
+    Ok(Tip::Empty)
+}
+
+fn unreachable_now(reason: String) -> PushOutcome {
+    PushOutcome::Unreachable {
+        cause: UnreachableCause::Interrupted,
+        reason,
+    }
+}
