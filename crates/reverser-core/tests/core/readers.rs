@@ -1,39 +1,42 @@
 //! The YAML readers of other languages, each asked for many documents in one process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::repository;
 
 /// Go's reader, as kubectl, Helm, Flux and Argo CD use it.
 pub(crate) fn go() -> Command {
-    let build = repository().join("hack/control-plane/build.sh");
-    let output = Command::new(&build)
-        .arg("--print-tools-dir")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
+    let folder = prepare(
+        "hack/control-plane/build.sh",
+        &["--print-tools-dir", "yamlcheck"],
     );
-    let folder = String::from_utf8(output.stdout).unwrap();
-    let program = std::path::Path::new(folder.trim()).join("yamlcheck");
-    assert!(
-        program.exists(),
-        "yamlcheck is not built: run `make control-plane`"
-    );
-    Command::new(program)
+    Command::new(Path::new(&folder).join("yamlcheck"))
 }
 
 /// PyYAML: the pure one, or the one on libyaml.
 pub(crate) fn python(loader: &str) -> Command {
-    let python = std::env::var("REVERSER_PYTHON").unwrap_or_else(|_| "python3".into());
-    let mut command = Command::new(python);
+    let mut command = Command::new("python3");
     command
+        .env("PYTHONPATH", prepare("hack/setup-python.sh", &[]))
         .arg(repository().join("crates/reverser-core/tests/core/read_yaml.py"))
         .arg(loader);
     command
+}
+
+/// Runs a script that installs what is missing and prints where it is.
+fn prepare(script: &str, arguments: &[&str]) -> String {
+    let output = Command::new(repository().join(script))
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{script}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// What a reader makes of each document: JSON, or `!error: …`.

@@ -1,0 +1,66 @@
+# Bare `make` lists what can be done. Everything that a target needs, it installs by itself.
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+CARGO ?= cargo
+ARGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## Build the release binary: target/release/gitops-reverser
+	$(CARGO) build --release -p gitops-reverser
+
+.PHONY: test
+test: setup ## Run all tests, against a real Kubernetes API server and real Git servers
+	$(CARGO) test --workspace $(ARGS)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no server, in seconds
+	$(CARGO) test --workspace --lib --bins $(ARGS)
+
+.PHONY: test-e2e
+test-e2e: setup ## Run only the tests of the whole, against a real control plane
+	$(CARGO) test -p gitops-reverser --test e2e $(ARGS)
+
+.PHONY: lint
+lint: ## Check format, lints, scripts, licences and advisories
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/*/*.sh .ci/run; \
+	else echo 'shellcheck is not installed: scripts are not checked'; fi
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
+	else echo 'cargo-deny is not installed: licences are not checked (cargo install cargo-deny)'; fi
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+.PHONY: crds
+crds: ## Write the definitions of the four kinds to config/crd/bases
+	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-api --lib committed
+
+.PHONY: docs
+docs: crds ## Write the pages of docs/reference that are made from the code
+	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-core --test core reference
+
+.PHONY: demo
+demo: control-plane ## Show it at work on a real control plane
+	$(CARGO) run --profile demo -p gitops-reverser --example demo -- $(ARGS)
+
+.PHONY: bench
+bench: setup ## Measure, each figure beside its floor from the same run
+	$(CARGO) bench --workspace --benches $(ARGS)
+
+.PHONY: control-plane
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl from source
+	@hack/control-plane/build.sh
+
+.PHONY: setup
+setup: control-plane ## Install what the tests need beside Rust, Go, git and python3
+	@hack/setup-python.sh >/dev/null
+	@hack/setup-git-servers.sh
