@@ -42,11 +42,24 @@ impl Authority {
         self.issuer.der().to_vec()
     }
 
+    /// A certificate that a client of this name shows.
+    pub fn issue_client(&self, name: &str) -> Result<Identity, rcgen::Error> {
+        self.issue_for(&[name], ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
     /// A certificate for a server that is reached by these names and addresses.
     pub fn issue(&self, names: &[&str]) -> Result<Identity, rcgen::Error> {
+        self.issue_for(names, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    fn issue_for(
+        &self,
+        names: &[&str],
+        usage: ExtendedKeyUsagePurpose,
+    ) -> Result<Identity, rcgen::Error> {
         let all = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = named(all, names.first().copied().unwrap_or("server"))?;
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.extended_key_usages = vec![usage];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;

@@ -19,3 +19,5 @@ pub mod process;
 pub mod certificates;
 /// A real etcd, kube-apiserver and, if wanted, kube-controller-manager.
 pub mod control_plane;
+/// Real Git servers: HTTP(S) with faults, SSH, the git protocol, bare repositories.
+pub mod git_server;

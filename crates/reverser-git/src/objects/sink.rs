@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_large_object_goes_to_a_pack_and_comes_back() {
         let folder = tempfile::tempdir().unwrap();
-        let content: Vec<u8> = (0..5_000_000_u32)
+        let content: Vec<u8> = (0..1_200_000_u32)
             .flat_map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes())
             .collect();
         let mut sink = ObjectSink::new(folder.path());

@@ -1,1 +1,10 @@
-//! t
+//! The Git engine against real servers. One binary, one file for each topic.
+
+mod support;
+
+mod transports;
+
+#[test]
+fn every_test_file_is_listed() {
+    reverser_testkit::test_list::assert_complete(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/git"));
+}
