@@ -60,8 +60,8 @@ pub mod reason {
     words! {
         /// The operator has not come to a result yet.
         PROGRESSING = "Progressing";
-        /// The operator runs with `--enable-watch-ingestion=false`: objects are validated, and
-        /// nothing is watched or written.
+        /// The operator runs with `--enable-watch-ingestion=false`: it checks specs, and neither
+        /// watches objects nor makes commits.
         INGESTION_DISABLED = "IngestionDisabled";
         /// The spec says something that the operator cannot act on, although the API server took
         /// it. The message names the field.

@@ -96,8 +96,8 @@ pub struct GitDestinationSpec {
     #[serde(default)]
     pub prune: Prune,
 
-    /// What is left out of the files, so that values which controllers keep changing make no
-    /// commits.
+    /// What is left out of the files: values that controllers rewrite all the time, and that would
+    /// make a commit each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignore: Option<Ignore>,
 
@@ -123,9 +123,9 @@ pub struct RepoReference {
 /// How Secrets are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct Secrets {
-    /// AsIs writes Secrets as Kubernetes stores them: base64, which everyone who may read the
-    /// repository can decode. Redact keeps the keys and replaces each value by a keyed hash. Skip
-    /// leaves Secrets out. Left out: as the operator's flag --secrets-mode says.
+    /// AsIs copies Secrets unchanged, in base64, which everyone who may read the repository can
+    /// decode. Redact writes their keys, with a keyed hash in the place of each value. Skip writes no
+    /// Secrets. Left out: as the operator's flag --secrets-mode says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SecretsMode")]
     pub mode: Option<SecretsMode>,

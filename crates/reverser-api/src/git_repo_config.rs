@@ -1,4 +1,4 @@
-//! GitRepoConfig: how to reach a repository, and who may use it.
+//! GitRepoConfig: where a repository is, how to log in to it, and who may use it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::access_policy::RepoAccessPolicy;
 use crate::schema;
 
-/// How to reach a repository, and who may use it.
+/// Where a repository is, how to log in to it, and who may use it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "configbutler.ai",
@@ -20,8 +20,8 @@ use crate::schema;
     derive = "PartialEq",
     shortname = "grc",
     category = "reverser",
-    doc = "GitRepoConfig says how to reach a Git repository, which of its branches may be written, \
-           and who may use it. GitDestinations refer to it.",
+    doc = "GitRepoConfig says where a Git repository is, how to log in to it, which of its branches \
+           may be written, and who may use it. GitDestinations refer to it.",
     printcolumn(
         name = "URL",
         type_ = "string",

@@ -20,7 +20,7 @@
 
 // The kinds stand in the order in which a user creates them.
 
-/// GitRepoConfig: how to reach a repository, and who may use it.
+/// GitRepoConfig: where a repository is, how to log in to it, and who may use it.
 pub mod git_repo_config;
 /// GitDestination: one folder of one branch that is kept equal to the cluster.
 pub mod git_destination;

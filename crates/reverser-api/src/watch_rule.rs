@@ -79,9 +79,9 @@ pub struct DestinationReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRule {
-    /// Which changes are followed: CREATE, UPDATE, DELETE, or * for all. Without CREATE no new file
-    /// appears, without UPDATE a file keeps its first content, without DELETE it stays. Left out or
-    /// empty: all.
+    /// Which changes are followed: CREATE, UPDATE, DELETE, or * for all. If CREATE is not among them,
+    /// new objects get no file; without UPDATE, files are not changed after their first commit;
+    /// without DELETE, files outlive their objects. Left out or empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::names::operations")]
     pub operations: Vec<Operation>,
@@ -92,7 +92,7 @@ pub struct ResourceRule {
     pub api_groups: Vec<String>,
 
     /// API versions, such as v1. Left out, empty or *: the version that the API server prefers, so
-    /// that each object has one file.
+    /// that no object is written twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::names::api_versions")]
     pub api_versions: Vec<String>,

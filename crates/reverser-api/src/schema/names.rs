@@ -4,9 +4,10 @@ use super::{rule, string, string_set, with_rules};
 use crate::watch_rule::Operation;
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+pub(super) const SUBDOMAIN: &str =
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 /// The part of a label's or an annotation's key behind the slash.
-const KEY_NAME: &str = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?";
+pub(super) const KEY_NAME: &str = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
 
 /// The name of an object.
 pub(crate) fn object_name(_: &mut SchemaGenerator) -> Schema {
@@ -75,7 +76,7 @@ pub(crate) fn field_pointer(_: &mut SchemaGenerator) -> Schema {
                  inside of a part",
             ),
             rule(
-                "!self.matches(r'^/(apiVersion|kind|metadata|metadata/(name|namespace)(/.*)?)$')",
+                "!self.matches(r'^/((apiVersion|kind|metadata/(name|namespace))(/|$)|metadata$)')",
                 "must not be apiVersion, kind, metadata, metadata.name or metadata.namespace, \
                  without which nobody knows which object a file holds: write another field, such \
                  as /spec/replicas",

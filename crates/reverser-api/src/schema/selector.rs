@@ -1,5 +1,6 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 
+use super::names::{KEY_NAME, SUBDOMAIN};
 use super::{rule, string, validations};
 
 /// A label selector with the checks that Kubernetes makes of its own.
@@ -7,11 +8,7 @@ use super::{rule, string, validations};
 /// The definition of a custom resource does not get them by naming the type, and a selector that
 /// cannot be evaluated would be found out only by the operator.
 pub(crate) fn label_selector(_: &mut SchemaGenerator) -> Schema {
-    let key_is_valid = |key: &str| {
-        format!(
-            r"{key}.matches(r'^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$')"
-        )
-    };
+    let key_is_valid = |key: &str| format!("{key}.matches(r'^({SUBDOMAIN}/)?{KEY_NAME}$')");
     let key = string(
         317,
         &[rule(

@@ -1,4 +1,5 @@
 use reverser_core::base_folder::BaseFolder;
+use reverser_git::BranchName;
 use serde_json::json;
 
 use crate::access_policy;
@@ -10,6 +11,18 @@ use crate::table::{
 };
 
 const KIND: &str = "GitDestination";
+
+const GOOD_BRANCHES: &[&str] = &[
+    "main",
+    "release/1.2",
+    "a@b",
+    "a.b/c-d_e",
+    "grün",
+    "head",
+    "x/HEAD",
+    "a+b",
+    "{x}",
+];
 
 const GOOD_FOLDERS: &[&str] = &[
     "clusters",
@@ -213,6 +226,8 @@ fn ignore_refusals() -> Vec<Refused> {
             "/metadata/name",
             "/metadata/namespace",
             "/metadata/name/x",
+            "/metadata/name/\n",
+            "/kind/x",
         ],
     ));
     rows.extend(
@@ -234,20 +249,7 @@ fn acceptances() -> Vec<Accepted> {
         "spec.repoRef.namespace",
         &["default", "a-1", "1"],
     ));
-    rows.extend(each_accepted(
-        "spec.branch",
-        &[
-            "main",
-            "release/1.2",
-            "a@b",
-            "a.b/c-d_e",
-            "grün",
-            "head",
-            "x/HEAD",
-            "a+b",
-            "{x}",
-        ],
-    ));
+    rows.extend(each_accepted("spec.branch", GOOD_BRANCHES));
     rows.extend(each_accepted("spec.baseFolder", GOOD_FOLDERS));
     rows.extend(each_accepted(
         "spec.secrets.mode",
@@ -308,6 +310,20 @@ fn the_api_server_and_the_operator_agree_on_folders() {
     }
     for folder in GOOD_FOLDERS {
         BaseFolder::parse(folder).unwrap();
+    }
+}
+
+#[test]
+fn the_api_server_and_the_operator_agree_on_branches() {
+    for row in branch_refusals() {
+        let branch = row.change["branch"].as_str().unwrap();
+        assert!(
+            BranchName::parse(branch).is_err(),
+            "the operator accepts {branch:?}"
+        );
+    }
+    for branch in GOOD_BRANCHES {
+        BranchName::parse(branch).unwrap();
     }
 }
 

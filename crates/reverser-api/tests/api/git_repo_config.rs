@@ -1,3 +1,4 @@
+use reverser_git::{RemoteUrl, Scheme};
 use serde_json::json;
 
 use crate::access_policy;
@@ -8,6 +9,22 @@ use crate::table::{
 };
 
 const KIND: &str = "GitRepoConfig";
+
+const GOOD_URLS: &[&str] = &[
+    "https://github.com/org/repository",
+    "https://git.example.com:8443/group/sub.group/repository.git",
+    "https://[2001:db8::1]:8443/x.git",
+    "https://host/~user/x%20y.git",
+    "https://dev.azure.com/org/project/_git/repository",
+    "http://git.internal/x",
+    "ssh://git@git.example.com/x.git",
+    "ssh://git@git.example.com:2222/~/x.git",
+    "ssh://git.example.com/x.git",
+    "git@github.com:org/repository.git",
+    "first.last+x@git.example.com:/srv/git/x",
+    "git@[2001:db8::1]:x.git",
+    "file:///srv/git/x.git",
+];
 
 pub(crate) fn refusals() -> Vec<Refused> {
     let mut rows = access_policy::refusals();
@@ -257,24 +274,7 @@ fn commit_refusals() -> Vec<Refused> {
 
 fn acceptances() -> Vec<Accepted> {
     let mut rows = access_policy::acceptances();
-    rows.extend(each_accepted(
-        "spec.repoUrl",
-        &[
-            "https://github.com/org/repository",
-            "https://git.example.com:8443/group/sub.group/repository.git",
-            "https://[2001:db8::1]:8443/x.git",
-            "https://host/~user/x%20y.git",
-            "https://dev.azure.com/org/project/_git/repository",
-            "http://git.internal/x",
-            "ssh://git@git.example.com/x.git",
-            "ssh://git@git.example.com:2222/~/x.git",
-            "ssh://git.example.com/x.git",
-            "git@github.com:org/repository.git",
-            "first.last+x@git.example.com:/srv/git/x",
-            "git@[2001:db8::1]:x.git",
-            "file:///srv/git/x.git",
-        ],
-    ));
+    rows.extend(each_accepted("spec.repoUrl", GOOD_URLS));
     rows.extend(each_accepted(
         "spec.allowedBranches[0]",
         &[
@@ -333,6 +333,20 @@ async fn a_wrong_repository_is_refused_with_what_to_write() {
 #[tokio::test]
 async fn a_right_repository_is_accepted() {
     assert_accepted(KIND, acceptances()).await;
+}
+
+#[test]
+fn the_api_server_and_the_operator_agree_on_urls() {
+    let schemes = [Scheme::Https, Scheme::Http, Scheme::Ssh, Scheme::File];
+    for row in url_refusals() {
+        let url = row.change["repoUrl"].as_str().unwrap();
+        // A backslash is a letter like others to git, but not to everything between it and a user.
+        let agree = url.contains('\\') || RemoteUrl::parse(url, &schemes).is_err();
+        assert!(agree, "the operator accepts {url:?}");
+    }
+    for url in GOOD_URLS {
+        RemoteUrl::parse(url, &schemes).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -171,7 +171,7 @@ fn kubectl_get_reverser_shows_all_four_kinds() {
 }
 
 #[test]
-fn kubectl_wait_and_describe_understand_the_conditions() {
+fn kubectl_wait_understands_ready() {
     let plane = installed();
     let namespace = plane.namespace("wait");
     objects_in(&plane, &namespace);

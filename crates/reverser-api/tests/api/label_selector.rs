@@ -22,7 +22,7 @@ pub(crate) fn refusals(field: &str) -> Vec<Refused> {
         ),
         row(
             "an expression on a key that is no label's",
-            json!({"matchExpressions": [{"key": "a/b/c", "operator": "Exists"}]}),
+            json!({"matchExpressions": [{"key": "a..b/c", "operator": "Exists"}]}),
             format!("{expression}.key"),
             "must be the key of a label: write one such as app",
         ),

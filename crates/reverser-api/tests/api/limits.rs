@@ -54,6 +54,42 @@ async fn every_limit_of_the_schema_is_enforced() {
     assert!(failures.is_empty(), "{failures}");
 }
 
+/// The API server gives up on an object whose rules together cost too much to check.
+#[tokio::test]
+async fn an_object_that_uses_every_limit_is_still_checked_and_accepted() {
+    let long = |number: usize, length: usize| format!("{number:a>length$}");
+    let many = |count: usize, length: usize| {
+        (0..count)
+            .map(|number| json!(long(number, length)))
+            .collect::<Value>()
+    };
+    let selector = json!({
+        "matchLabels": (0..32)
+            .map(|number| (long(number, 63), json!(long(number, 63))))
+            .collect::<Value>(),
+        "matchExpressions": vec![json!({"key": long(1, 63), "operator": "In", "values": many(32, 63)}); 16],
+    });
+    let rule = json!({
+        "scope": "Namespaced",
+        "namespaceSelector": selector,
+        "operations": ["CREATE", "UPDATE", "DELETE"],
+        "apiGroups": many(64, 253),
+        "apiVersions": many(16, 63),
+        "resources": many(64, 317),
+    });
+    let largest = json!({
+        "apiVersion": "configbutler.ai/v1alpha1",
+        "kind": "ClusterWatchRule",
+        "metadata": {"name": "largest"},
+        "spec": {
+            "destinationRef": {"name": long(1, 253), "namespace": long(1, 63)},
+            "objectSelector": selector,
+            "rules": vec![rule; 16],
+        },
+    });
+    Server::new().create(&largest).await.unwrap();
+}
+
 fn collect(pointer: &str, schema: &Value, sample: &Value, breaks: &mut Vec<Break>) {
     assert!(!sample.is_null(), "the full sample lacks {pointer}");
     let mut add = |value, says| {
