@@ -7,13 +7,15 @@ use clap::{Args, Parser, Subcommand};
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
 #[derive(Debug, Parser)]
 #[command(name = "gitops-reverser", version, arg_required_else_help = true)]
-pub(crate) struct CommandLine {
+pub struct CommandLine {
+    /// What is to be done.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
+/// What is to be done.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     Clean(CleanArguments),
     /// Print the definitions of the four kinds, to be installed with kubectl
     #[command(after_help = "\
@@ -37,19 +39,19 @@ kubectl leaves out who set which field; add --show-managed-fields to it where th
 node ports that a person chose.
 
 Exit status: 0 if every document could be read, 1 otherwise.")]
-pub(crate) struct CleanArguments {
+pub struct CleanArguments {
     /// Files to read; `-` or none is standard input
     #[arg(value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 
     /// Also print, as a comment above each object, where its file would be stored
     ///
     /// The plural of a kind is guessed as Kubernetes' own clients guess it when they cannot ask a
     /// server: right for every built-in kind, and for custom kinds with a regular plural.
     #[arg(long)]
-    pub(crate) path: bool,
+    pub path: bool,
 
     /// Print the good documents even if others cannot be read
     #[arg(long)]
-    pub(crate) keep_going: bool,
+    pub keep_going: bool,
 }

@@ -1,18 +1,10 @@
-//! GitOps Reverser: keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
-
-mod command_line;
-mod commands;
+//! The program; everything it does is in the library beside it.
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-
-use crate::command_line::{Command, CommandLine};
+use gitops_reverser::command_line::CommandLine;
 
 fn main() -> ExitCode {
-    let CommandLine { command } = CommandLine::parse();
-    match command {
-        Command::Clean(arguments) => commands::clean::run(&arguments),
-        Command::Crds => commands::crds::run(),
-    }
+    gitops_reverser::commands::run(CommandLine::parse())
 }

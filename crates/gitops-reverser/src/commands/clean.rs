@@ -15,7 +15,7 @@ use reverser_core::yaml_read::{self, Document};
 
 use crate::command_line::CleanArguments;
 
-pub(crate) fn run(arguments: &CleanArguments) -> ExitCode {
+pub(super) fn run(arguments: &CleanArguments) -> ExitCode {
     let CleanArguments {
         files,
         path,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-pub(crate) fn run() -> ExitCode {
+pub(super) fn run() -> ExitCode {
     match super::print(&reverser_api::crd_yaml::crds_yaml()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

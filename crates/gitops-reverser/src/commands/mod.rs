@@ -1,9 +1,21 @@
-//! One file for each command.
+//! What each command does, one file each.
 
-pub(crate) mod clean;
-pub(crate) mod crds;
+mod clean;
+mod crds;
 
 use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use crate::command_line::{Command, CommandLine};
+
+/// Does what the command line says.
+#[must_use]
+pub fn run(CommandLine { command }: CommandLine) -> ExitCode {
+    match command {
+        Command::Clean(arguments) => clean::run(&arguments),
+        Command::Crds => crds::run(),
+    }
+}
 
 /// Writes to standard output. Whoever stops reading has seen enough: that is no error.
 fn print(text: &str) -> io::Result<()> {
