@@ -16,6 +16,10 @@ pub struct CommandLine {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Turn live objects into the YAML that Git would hold
+    ///
+    /// Reads objects as JSON or YAML: one, a list, or many documents. Writes each as clean,
+    /// canonical YAML: without what the server and controllers own, in a fixed order.
     Clean(CleanArguments),
     /// Print the definitions of the four kinds, to be installed with kubectl
     #[command(after_help = "\
@@ -24,10 +28,7 @@ Example:
     Crds,
 }
 
-/// Turn live objects into the YAML that Git would hold
-///
-/// Reads objects as JSON or YAML: one, a list, or many documents. Writes each as clean, canonical
-/// YAML: without what the server and controllers own, in a fixed order.
+/// Flags of `clean`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
