@@ -19,21 +19,42 @@ fn main() -> Result<(), StartError> {
         kubectl
     };
 
-    let create = ["create", "deployment", "web", "--image=nginx:1.29", "--port=80"];
+    let create = [
+        "create",
+        "deployment",
+        "web",
+        "--image=nginx:1.29",
+        "--port=80",
+    ];
     let expose = ["expose", "deployment", "web", "--type=NodePort"];
     for arguments in [&create[..], &expose] {
         say(&format!("alice$ kubectl {}", arguments.join(" ")));
         print!("{}", command::run(&mut kubectl(arguments)).stdout);
     }
 
-    let get = ["get", "service", "web", "-o", "json", "--show-managed-fields"];
+    let get = [
+        "get",
+        "service",
+        "web",
+        "-o",
+        "json",
+        "--show-managed-fields",
+    ];
     let live = command::run(&mut kubectl(&get)).stdout;
-    say(&format!("alice$ kubectl {}    # {} lines", get.join(" "), live.lines().count()));
+    say(&format!(
+        "alice$ kubectl {}    # {} lines",
+        get.join(" "),
+        live.lines().count()
+    ));
     println!("…");
     let object = Object::from_json(&live, None).expect("the API server gives an object");
     let manifest = canonicalise(object);
     let yaml = manifest.to_yaml();
-    say(&format!("What Git would hold of it: {} lines, blob {}", yaml.lines().count(), manifest.blob_id()));
+    say(&format!(
+        "What Git would hold of it: {} lines, blob {}",
+        yaml.lines().count(),
+        manifest.blob_id()
+    ));
     print!("{yaml}");
     say("Try your own: kubectl get deployment NAME -o yaml | gitops-reverser clean");
     Ok(())

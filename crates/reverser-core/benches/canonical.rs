@@ -3,7 +3,11 @@
 //! 20,000 objects made from the golden cases, on one core. The floor is reading the same JSON into
 //! `serde_json::Value`, without doing anything with it.
 
-#![allow(clippy::print_stdout, reason = "a bench prints its figures")]
+#![allow(
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a bench prints rounded figures"
+)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -82,7 +86,9 @@ fn objects() -> Vec<String> {
     let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden"));
     let folders = |folder: &Path| -> Vec<_> {
         let entries = std::fs::read_dir(folder).expect("the golden cases are there");
-        entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect()
     };
     let mut files: Vec<_> = folders(golden)
         .iter()

@@ -16,6 +16,10 @@ pub mod yaml_read;
 pub mod object;
 /// Which object it is: group, version, resource, namespace, name.
 pub mod object_key;
+/// Selectors of labels.
+pub mod labels;
+/// Objects that no person wrote, each told by a named rule.
+pub mod noise;
 /// The rules that make a live object a manifest that a person could have written.
 pub mod canon;
 /// Values to YAML that every reader reads alike.
@@ -26,3 +30,11 @@ pub mod repo_path;
 pub mod base_folder;
 /// The id that Git gives to a file's content.
 pub mod blob_id;
+/// What is known about a type in a namespace: everything, or not everything.
+pub mod scope;
+/// What a branch needs to become equal to the cluster.
+pub mod plan;
+/// When a batch of changes is written.
+pub mod window;
+/// What commits say.
+pub mod commit_message;

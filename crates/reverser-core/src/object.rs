@@ -145,6 +145,49 @@ impl<'a> Object<'a> {
             .filter(|namespace| !namespace.is_empty())
     }
 
+    /// The id that no other object ever has.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.metadata("uid").unwrap_or_default()
+    }
+
+    /// The version that the server gave it last.
+    #[must_use]
+    pub fn resource_version(&self) -> &str {
+        self.metadata("resourceVersion").unwrap_or_default()
+    }
+
+    /// The labels, as pairs; none if it has none.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self
+            .root
+            .at(&["metadata", "labels"])
+            .and_then(Value::as_map);
+        labels
+            .into_iter()
+            .flat_map(Map::iter)
+            .filter_map(|(key, value)| Some((key, value.as_str()?)))
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.root.at(&["metadata", "labels", key])?.as_str()
+    }
+
+    /// Whether another object controls it, and would make it again.
+    #[must_use]
+    pub fn is_controlled(&self) -> bool {
+        let owners = self
+            .root
+            .at(&["metadata", "ownerReferences"])
+            .and_then(Value::as_list);
+        let is_controller = |owner: &Value<'_>| {
+            owner.as_map().and_then(|owner| owner.get("controller")) == Some(&Value::Bool(true))
+        };
+        owners.into_iter().flatten().any(is_controller)
+    }
+
     fn metadata(&self, key: &str) -> Option<&str> {
         self.root.at(&["metadata", key])?.as_str()
     }

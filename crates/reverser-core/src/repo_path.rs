@@ -124,9 +124,21 @@ impl RepoPath {
         }
     }
 
+    /// The path that was parsed to this identity.
+    pub(crate) fn of_parsed(path: &str, _parsed: &PathIdentity) -> Self {
+        Self(path.to_owned())
+    }
+
     /// The path as Git has it.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// So that a map by paths can be asked for a text.
+impl std::borrow::Borrow<str> for RepoPath {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

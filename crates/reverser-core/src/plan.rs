@@ -1,0 +1,586 @@
+//! What a branch needs to become equal to the cluster.
+//!
+//! A plan is the difference between what is wanted and what the branch's tree holds, computed anew
+//! each time: nothing depends on a queue. A file goes only with a proof; what nobody can prove to be
+//! gone stays, and so does every file that the layout could not have produced.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sha2::{Digest, Sha256};
+
+use crate::blob_id::BlobId;
+use crate::object_key::TypeKey;
+use crate::repo_path::RepoPath;
+use crate::scope::CompleteScopes;
+
+/// Which differences a rule lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operations {
+    /// New files appear.
+    pub create: bool,
+    /// Files change.
+    pub update: bool,
+    /// Files go.
+    pub delete: bool,
+}
+
+/// The content that a file should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The content's id.
+    pub blob: BlobId,
+    /// What may be done about a difference.
+    pub operations: Operations,
+}
+
+/// A file that is in the branch, below the destination's folder.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeFile<'a> {
+    /// The path below the folder.
+    pub path: &'a str,
+    /// The content's id.
+    pub blob: BlobId,
+}
+
+/// Why a file may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeleteProof {
+    /// The object was seen to be deleted.
+    Deleted,
+    /// A complete list of its scope lacks it.
+    AbsentFromList,
+    /// The object was seen, and no rule selects it any more.
+    Deselected,
+    /// The same, because a person deleted the one rule that selected it.
+    RuleDeleted,
+    /// Its type is not served any more: its CRD is gone, and no APIService serves its group.
+    TypeGone,
+    /// The same object lives at another path now.
+    Moved,
+}
+
+/// Everything that is known about objects that are gone.
+#[derive(Debug, Default)]
+pub struct Proofs {
+    /// Scopes of which everything is known.
+    pub complete: CompleteScopes,
+    /// Types for which a rule of this destination lets files go.
+    pub deletable: HashSet<TypeKey>,
+    /// Files of which it is known one by one.
+    pub of_file: HashMap<RepoPath, DeleteProof>,
+    /// Types that are not served any more.
+    pub gone_types: HashSet<TypeKey>,
+}
+
+/// When files are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PruneMode {
+    /// With any proof.
+    Always,
+    /// Only if the object's deletion was seen.
+    OnEvent,
+    /// Never.
+    Never,
+}
+
+/// What limits deletions.
+#[derive(Clone, Debug)]
+pub struct PrunePolicy {
+    /// Which proofs count.
+    pub mode: PruneMode,
+    /// How many files go in one cycle, at most.
+    pub cap: Option<usize>,
+    /// Whether deletions that look like a mistake are stopped.
+    pub guard: bool,
+    /// The id of the stop that a person has released.
+    pub acknowledged: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Files to write, sorted by path.
+    pub puts: Vec<Put>,
+    /// Files to delete, sorted by path.
+    pub deletes: Vec<Delete>,
+    /// Deletions that the guard stops.
+    pub stopped: Option<MassDelete>,
+    /// Deletions that wait for the next cycle because of the cap.
+    pub capped: usize,
+    /// Files of our layout that nobody can prove to be gone: they stay.
+    pub unproven: usize,
+}
+
+/// A file to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Where.
+    pub path: RepoPath,
+    /// The content.
+    pub blob: BlobId,
+    /// What is there now.
+    pub replaces: Option<BlobId>,
+}
+
+/// A file to delete. Only [`plan`] makes one, and only from a proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete {
+    path: RepoPath,
+    blob: BlobId,
+    proof: DeleteProof,
+}
+
+impl Delete {
+    /// Where.
+    #[must_use]
+    pub fn path(&self) -> &RepoPath {
+        &self.path
+    }
+
+    /// What is there now.
+    #[must_use]
+    pub fn blob(&self) -> BlobId {
+        self.blob
+    }
+
+    /// Why it may go.
+    #[must_use]
+    pub fn proof(&self) -> DeleteProof {
+        self.proof
+    }
+}
+
+/// Deletions that look like a wrong cluster, and not like work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MassDelete {
+    /// What a person has to say to release them.
+    pub id: String,
+    /// How many files would go.
+    pub deletions: usize,
+}
+
+/// A destination with no more files than this is never guarded: emptying it is everyday work.
+const GUARDED_ABOVE: usize = 10;
+
+/// The difference between what is wanted and what is there.
+#[must_use]
+pub fn plan<'t>(
+    wanted: &BTreeMap<RepoPath, Wanted>,
+    tree: impl IntoIterator<Item = TreeFile<'t>>,
+    proofs: &Proofs,
+    policy: &PrunePolicy,
+) -> Plan {
+    let mut plan = Plan::default();
+    let mut there: HashMap<&str, BlobId> = HashMap::new();
+    let mut ours = 0;
+    for file in tree {
+        let Ok(identity) = RepoPath::parse(file.path) else {
+            continue;
+        };
+        ours += 1;
+        there.insert(file.path, file.blob);
+        if wanted.contains_key(file.path) {
+            continue;
+        }
+        let path = RepoPath::of_parsed(file.path, &identity);
+        let proof = proofs.of_file.get(&path).copied().or_else(|| {
+            if proofs.gone_types.contains(&identity.type_key) {
+                return Some(DeleteProof::TypeGone);
+            }
+            let deletable = proofs.deletable.contains(&identity.type_key);
+            let covered = proofs
+                .complete
+                .covers(&identity.type_key, identity.namespace.as_deref());
+            (deletable && covered).then_some(DeleteProof::AbsentFromList)
+        });
+        match proof.filter(|proof| policy.mode.accepts(*proof)) {
+            Some(proof) => plan.deletes.push(Delete {
+                path,
+                blob: file.blob,
+                proof,
+            }),
+            None => plan.unproven += 1,
+        }
+    }
+    for (path, Wanted { blob, operations }) in wanted {
+        let replaces = there.get(path.as_str()).copied();
+        let allowed = if replaces.is_some() {
+            operations.update
+        } else {
+            operations.create
+        };
+        if allowed && replaces != Some(*blob) {
+            plan.puts.push(Put {
+                path: path.clone(),
+                blob: *blob,
+                replaces,
+            });
+        }
+    }
+    plan.deletes.sort_by(|one, other| one.path.cmp(&other.path));
+    plan.guard_deletes(ours, policy);
+    plan.cap_deletes(policy.cap);
+    plan
+}
+
+impl PruneMode {
+    fn accepts(self, proof: DeleteProof) -> bool {
+        match self {
+            Self::Always => true,
+            Self::OnEvent => proof == DeleteProof::Deleted,
+            Self::Never => false,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.deletes.is_empty()
+    }
+
+    /// Stops the deletions of a cycle that would leave nothing behind, if they follow from what was
+    /// not seen and not from what was.
+    fn guard_deletes(&mut self, ours: usize, policy: &PrunePolicy) {
+        let looks_wrong = |delete: &Delete| {
+            matches!(
+                delete.proof,
+                DeleteProof::AbsentFromList | DeleteProof::Deselected
+            )
+        };
+        let suspicious = self
+            .deletes
+            .iter()
+            .filter(|delete| looks_wrong(delete))
+            .count();
+        if !policy.guard || ours <= GUARDED_ABOVE || suspicious == 0 || self.deletes.len() < ours {
+            return;
+        }
+        let id = stop_id(&self.deletes);
+        if policy.acknowledged.as_ref() == Some(&id) {
+            return;
+        }
+        self.stopped = Some(MassDelete {
+            id,
+            deletions: suspicious,
+        });
+        self.deletes.retain(|delete| !looks_wrong(delete));
+    }
+
+    fn cap_deletes(&mut self, cap: Option<usize>) {
+        let is_move = |delete: &Delete| delete.proof == DeleteProof::Moved;
+        if let Some(cap) = cap {
+            // A move is no loss, and both halves belong into one commit.
+            let (moved, mut gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.deletes)
+                .into_iter()
+                .partition(is_move);
+            self.capped = gone.len().saturating_sub(cap);
+            gone.truncate(cap);
+            self.deletes = moved;
+            self.deletes.append(&mut gone);
+            self.deletes.sort_by(|one, other| one.path.cmp(&other.path));
+        }
+    }
+}
+
+/// The same for the same files, so that a release holds across restarts and no longer.
+fn stop_id(deletes: &[Delete]) -> String {
+    let mut hash = Sha256::new();
+    for delete in deletes {
+        hash.update(delete.path.as_str());
+        hash.update([0]);
+    }
+    let hash = hash.finalize();
+    let first = hash[..8].try_into().expect("SHA-256 is longer than that");
+    format!("{:016x}", u64::from_be_bytes(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_key::ObjectKey;
+    use crate::scope::{Listed, Listing, ScopeKey};
+
+    const ALL: Operations = Operations {
+        create: true,
+        update: true,
+        delete: true,
+    };
+
+    fn config_maps() -> TypeKey {
+        TypeKey::new("", "v1", "configmaps").unwrap()
+    }
+
+    fn path(name: &str) -> RepoPath {
+        RepoPath::of(&ObjectKey::new(config_maps(), Some("shop".into()), name).unwrap())
+    }
+
+    fn blob(text: &str) -> BlobId {
+        BlobId::of(text.as_bytes())
+    }
+
+    fn wanted(objects: &[(&str, &str)], operations: Operations) -> BTreeMap<RepoPath, Wanted> {
+        let wanted = |text| Wanted {
+            blob: blob(text),
+            operations,
+        };
+        objects
+            .iter()
+            .map(|(name, text)| (path(name), wanted(text)))
+            .collect()
+    }
+
+    fn complete() -> Proofs {
+        let mut proofs = Proofs::default();
+        let scope = ScopeKey {
+            type_key: config_maps(),
+            namespace: None,
+        };
+        if let Listed::Complete(proof) = Listing::start(scope).finish() {
+            proofs.complete.insert(proof);
+        }
+        proofs.deletable.insert(config_maps());
+        proofs
+    }
+
+    fn policy() -> PrunePolicy {
+        PrunePolicy {
+            mode: PruneMode::Always,
+            cap: None,
+            guard: true,
+            acknowledged: None,
+        }
+    }
+
+    fn plan_for(
+        wanted: &BTreeMap<RepoPath, Wanted>,
+        tree: &[(String, &str)],
+        proofs: &Proofs,
+        policy: &PrunePolicy,
+    ) -> Plan {
+        let files = tree.iter().map(|(path, text)| TreeFile {
+            path,
+            blob: blob(text),
+        });
+        plan(wanted, files, proofs, policy)
+    }
+
+    fn tree(objects: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
+        objects
+            .iter()
+            .map(|(name, text)| (path(name).to_string(), *text))
+            .collect()
+    }
+
+    fn names(deletes: &[Delete]) -> Vec<&str> {
+        deletes
+            .iter()
+            .map(|delete| delete.path().as_str())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_equal_needs_nothing() {
+        let wanted = wanted(&[("a", "1"), ("b", "2")], ALL);
+        let plan = plan_for(
+            &wanted,
+            &tree(&[("a", "1"), ("b", "2")]),
+            &complete(),
+            &policy(),
+        );
+        assert_eq!(plan, Plan::default());
+    }
+
+    #[test]
+    fn new_and_changed_objects_are_written() {
+        let wanted = wanted(&[("a", "1"), ("b", "2"), ("c", "3")], ALL);
+        let plan = plan_for(
+            &wanted,
+            &tree(&[("a", "1"), ("b", "old")]),
+            &complete(),
+            &policy(),
+        );
+        let puts: Vec<_> = plan
+            .puts
+            .iter()
+            .map(|put| (put.path.clone(), put.replaces))
+            .collect();
+        assert_eq!(puts, [(path("b"), Some(blob("old"))), (path("c"), None)]);
+    }
+
+    #[test]
+    fn a_file_goes_only_with_a_proof() {
+        let there = tree(&[("a", "1")]);
+        let nothing = BTreeMap::new();
+        let unknown = plan_for(&nothing, &there, &Proofs::default(), &policy());
+        assert_eq!((unknown.deletes.len(), unknown.unproven), (0, 1));
+        let listed = plan_for(&nothing, &there, &complete(), &policy());
+        assert_eq!(listed.deletes[0].proof(), DeleteProof::AbsentFromList);
+        let mut seen = Proofs::default();
+        seen.of_file.insert(path("a"), DeleteProof::Deleted);
+        assert_eq!(
+            plan_for(&nothing, &there, &seen, &policy()).deletes.len(),
+            1
+        );
+        let mut gone = Proofs::default();
+        gone.gone_types.insert(config_maps());
+        assert_eq!(
+            plan_for(&nothing, &there, &gone, &policy()).deletes.len(),
+            1
+        );
+    }
+
+    #[test]
+    fn foreign_files_are_never_touched() {
+        let foreign = [
+            "README.md",
+            "kustomization.yaml",
+            "core/v1/configmaps/shop/Web.yaml",
+            "x/y",
+        ];
+        let there: Vec<_> = foreign.map(|path| (path.to_owned(), "x")).into();
+        let plan = plan_for(&BTreeMap::new(), &there, &complete(), &policy());
+        assert_eq!(plan, Plan::default());
+    }
+
+    #[test]
+    fn operations_filter_differences() {
+        let there = tree(&[("a", "old"), ("gone", "1")]);
+        let only = |create, update, delete| {
+            let operations = Operations {
+                create,
+                update,
+                delete,
+            };
+            let mut proofs = complete();
+            if !delete {
+                proofs.deletable.clear();
+            }
+            let wanted = wanted(&[("a", "new"), ("b", "1")], operations);
+            let plan = plan_for(&wanted, &there, &proofs, &policy());
+            let puts: Vec<_> = plan.puts.iter().map(|put| put.path.to_string()).collect();
+            (puts, plan.deletes.len())
+        };
+        assert_eq!(only(true, false, false), (vec![path("b").to_string()], 0));
+        assert_eq!(only(false, true, false), (vec![path("a").to_string()], 0));
+        assert_eq!(only(false, false, true), (vec![], 1));
+    }
+
+    #[test]
+    fn prune_modes_ask_for_more_proof() {
+        let mut proofs = complete();
+        proofs.of_file.insert(path("seen"), DeleteProof::Deleted);
+        let there = tree(&[("absent", "1"), ("seen", "1")]);
+        let deletes = |mode| {
+            let policy = PrunePolicy { mode, ..policy() };
+            plan_for(&BTreeMap::new(), &there, &proofs, &policy)
+                .deletes
+                .len()
+        };
+        assert_eq!(deletes(PruneMode::Always), 2);
+        assert_eq!(deletes(PruneMode::OnEvent), 1);
+        assert_eq!(deletes(PruneMode::Never), 0);
+    }
+
+    fn many(count: usize) -> Vec<(String, &'static str)> {
+        (0..count)
+            .map(|index| (path(&format!("n{index:03}")).to_string(), "1"))
+            .collect()
+    }
+
+    #[test]
+    fn the_cap_lets_a_cycle_delete_so_many_in_the_order_of_paths() {
+        let wanted = wanted(&[("keep", "1")], ALL);
+        let mut there = many(20);
+        there.push((path("keep").to_string(), "1"));
+        let capped = |cap| {
+            plan_for(
+                &wanted,
+                &there,
+                &complete(),
+                &PrunePolicy {
+                    cap: Some(cap),
+                    ..policy()
+                },
+            )
+        };
+        let plan = capped(3);
+        let first = [path("n000"), path("n001"), path("n002")];
+        assert_eq!(names(&plan.deletes), first.each_ref().map(RepoPath::as_str));
+        assert_eq!(plan.capped, 17);
+        assert_eq!(capped(0).deletes, []);
+    }
+
+    #[test]
+    fn the_guard_stops_the_disappearance_of_everything_until_it_is_released() {
+        let nothing = BTreeMap::new();
+        let all = many(11);
+        let stopped = plan_for(&nothing, &all, &complete(), &policy());
+        assert_eq!(stopped.deletes, []);
+        let stop = stopped.stopped.unwrap();
+        assert_eq!(stop.deletions, 11);
+        let release = |id: &str| PrunePolicy {
+            acknowledged: Some(id.into()),
+            ..policy()
+        };
+        assert_eq!(
+            plan_for(&nothing, &all, &complete(), &release(&stop.id))
+                .deletes
+                .len(),
+            11
+        );
+        assert_eq!(
+            plan_for(&nothing, &all, &complete(), &release("other"))
+                .deletes
+                .len(),
+            0
+        );
+        let disabled = PrunePolicy {
+            guard: false,
+            ..policy()
+        };
+        assert_eq!(
+            plan_for(&nothing, &all, &complete(), &disabled)
+                .deletes
+                .len(),
+            11
+        );
+    }
+
+    #[test]
+    fn the_guard_lets_work_pass() {
+        let nothing = BTreeMap::new();
+        assert_eq!(
+            plan_for(&nothing, &many(10), &complete(), &policy())
+                .deletes
+                .len(),
+            10
+        );
+        let keep = wanted(&[("keep", "1")], ALL);
+        let mut there = many(500);
+        there.push((path("keep").to_string(), "1"));
+        assert_eq!(
+            plan_for(&keep, &there, &complete(), &policy())
+                .deletes
+                .len(),
+            500
+        );
+        for proof in [
+            DeleteProof::Deleted,
+            DeleteProof::RuleDeleted,
+            DeleteProof::TypeGone,
+        ] {
+            let mut proofs = Proofs::default();
+            for index in 0..30 {
+                proofs.of_file.insert(path(&format!("n{index:03}")), proof);
+            }
+            assert_eq!(
+                plan_for(&nothing, &many(30), &proofs, &policy())
+                    .deletes
+                    .len(),
+                30
+            );
+        }
+    }
+}
