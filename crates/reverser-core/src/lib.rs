@@ -16,8 +16,12 @@ pub mod yaml_read;
 pub mod object;
 /// Which object it is: group, version, resource, namespace, name.
 pub mod object_key;
+/// What the cluster serves: every type that can be listed and watched.
+pub mod catalogue;
 /// Selectors of labels.
 pub mod labels;
+/// Which types a rule means, and which of their objects.
+pub mod selection;
 /// Objects that no person wrote, each told by a named rule.
 pub mod noise;
 /// The rules that make a live object a manifest that a person could have written.
