@@ -6,3 +6,7 @@
 pub mod command_line;
 /// What each command does, one file each.
 pub mod commands;
+/// Names of our own objects.
+pub mod identity;
+/// From what users wrote to what goes where.
+pub mod routing;

@@ -1,0 +1,193 @@
+//! From what users wrote to what goes where: references, access policies, overlaps, types.
+//!
+//! A pure function of the configuration and of what the cluster serves, computed anew whenever
+//! either changes. What may not be used is a [`Refusal`] that names the cure, and becomes right by
+//! itself once the cause is gone.
+
+mod access;
+mod destinations;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use reverser_api::git_destination::{Ignore, SecretsMode};
+use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
+use reverser_core::base_folder::BaseFolder;
+use reverser_core::catalogue::{Catalogue, ServedType};
+use reverser_core::labels::{LabelSelector, Labels};
+use reverser_core::object_key::TypeKey;
+use reverser_core::plan::PruneMode;
+use reverser_core::selection::{Exclusions, RulePart};
+use reverser_git::{BranchName, RemoteUrl, Scheme};
+
+use crate::identity::{Id, RuleId};
+
+/// Everything that users wrote, and the labels of namespaces.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// The repositories.
+    pub repos: BTreeMap<Id, Arc<GitRepoConfig>>,
+    /// The destinations.
+    pub destinations: BTreeMap<Id, Arc<GitDestination>>,
+    /// The rules of namespaces.
+    pub watch_rules: BTreeMap<Id, Arc<WatchRule>>,
+    /// The rules of the cluster.
+    pub cluster_rules: BTreeMap<String, Arc<ClusterWatchRule>>,
+    /// The namespaces.
+    pub namespaces: BTreeMap<String, Labels>,
+}
+
+/// What the operator's flags say about it.
+#[derive(Clone, Debug)]
+pub struct RoutingOptions {
+    /// How repositories may be reached.
+    pub schemes: Vec<Scheme>,
+    /// How Secrets are written where a destination does not say.
+    pub secrets_mode: SecretsMode,
+    /// Types that are left out unless a rule names them.
+    pub exclusions: Exclusions,
+    /// Whether no resources means all of them.
+    pub watch_all: bool,
+    /// How many types are watched at most.
+    pub max_types: usize,
+}
+
+/// Why something is not in effect, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A documented word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// A destination that can be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Destination {
+    /// Where it is.
+    pub target: Target,
+    /// The folder that it owns.
+    pub folder: BaseFolder,
+    /// How objects are written.
+    pub form: Form,
+    /// When files are deleted.
+    pub prune: PruneMode,
+    /// Whether mass deletions are stopped.
+    pub guard: bool,
+    /// The mass deletion that a person has released.
+    pub acknowledged: Option<String>,
+    /// Whether writing is stopped.
+    pub suspend: bool,
+    /// Whether a rule that exists is refused: then nobody knows what it would select, and no file is
+    /// deleted because nothing selects it.
+    pub keeps_unselected: bool,
+    /// What goes in front of subjects.
+    pub subject_prefix: Option<String>,
+}
+
+/// A branch of a repository, and how it is reached. Destinations with the same one share a writer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Target {
+    /// The repository.
+    pub url: RemoteUrl,
+    /// The branch.
+    pub branch: BranchName,
+    /// The GitRepoConfig: two of them may name one URL with different credentials.
+    pub repo: Id,
+}
+
+/// How objects are written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form {
+    /// Secrets.
+    pub secrets: SecretsMode,
+    /// What is left out.
+    pub ignore: Ignore,
+}
+
+/// A rule that is in effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Where its objects go.
+    pub destination: Id,
+    /// The labels of its objects.
+    pub selector: LabelSelector,
+    /// What it selects, and what that means here.
+    pub parts: Vec<RulePart>,
+    /// Names that the cluster does not serve.
+    pub unserved: Vec<String>,
+    /// Names that live elsewhere than the rule reaches.
+    pub out_of_reach: Vec<String>,
+    /// Names of subresources.
+    pub subresources: Vec<String>,
+    /// Types that are over the limit.
+    pub over_limit: Vec<TypeKey>,
+    /// How many types are watched for it.
+    pub watched_types: usize,
+}
+
+/// A part of a rule, seen from one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Where the objects go.
+    pub destination: Id,
+    /// The rule.
+    pub rule: RuleId,
+    /// The labels of its objects.
+    pub selector: LabelSelector,
+    /// Where they live, and which changes are followed.
+    pub part: RulePart,
+    /// Whether the rule names the type although it is excluded.
+    pub named_although_excluded: bool,
+}
+
+/// A type that has to be watched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Need {
+    /// The type.
+    pub served: ServedType,
+    /// The namespaces in which its objects are wanted; nothing means all, or none for types that
+    /// live in none.
+    pub namespaces: Option<BTreeSet<String>>,
+    /// Who wants it.
+    pub routes: Vec<Route>,
+}
+
+/// What goes where.
+#[derive(Clone, Debug, Default)]
+pub struct Routing {
+    /// Repositories whose spec cannot be used.
+    pub repos: BTreeMap<Id, Result<RemoteUrl, Refusal>>,
+    /// Every destination.
+    pub destinations: BTreeMap<Id, Result<Destination, Refusal>>,
+    /// Every rule.
+    pub rules: BTreeMap<RuleId, Result<Rule, Refusal>>,
+    /// Every type that is wanted.
+    pub needs: BTreeMap<TypeKey, Need>,
+}
+
+impl Routing {
+    /// What this configuration means on a cluster that serves these types.
+    #[must_use]
+    pub fn of(
+        configuration: &Configuration,
+        catalogue: &Catalogue,
+        options: &RoutingOptions,
+    ) -> Self {
+        let mut routing = Self::default();
+        for (id, repo) in &configuration.repos {
+            let url = RemoteUrl::parse(&repo.spec.repo_url, &options.schemes);
+            let url = url.map_err(|error| Refusal {
+                reason: reverser_api::conditions::remote_reason::URL_NOT_ALLOWED,
+                message: format!("spec.repoUrl: {error}"),
+            });
+            routing.repos.insert(id.clone(), url);
+        }
+        destinations::resolve(&mut routing, configuration, options);
+        rules::resolve(&mut routing, configuration, catalogue, options);
+        routing
+    }
+}

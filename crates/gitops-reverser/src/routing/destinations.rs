@@ -1,0 +1,160 @@
+//! Which destinations can be written.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use reverser_api::conditions::{destination_reason, reason, reference_reason};
+use reverser_api::git_destination::{ACKNOWLEDGE_MASS_DELETE, GitDestination, PruneGuard};
+use reverser_core::base_folder::BaseFolder;
+use reverser_core::plan::PruneMode;
+use reverser_git::{BranchName, FolderPath};
+
+use super::access::lets_in;
+use super::{Configuration, Destination, Form, Refusal, Routing, RoutingOptions, Target};
+use crate::identity::Id;
+
+pub(super) fn resolve(
+    routing: &mut Routing,
+    configuration: &Configuration,
+    options: &RoutingOptions,
+) {
+    for (id, destination) in &configuration.destinations {
+        let resolved = destination_of(id, destination, routing, configuration, options);
+        routing.destinations.insert(id.clone(), resolved);
+    }
+    refuse_overlaps(routing, configuration);
+}
+
+fn destination_of(
+    id: &Id,
+    destination: &GitDestination,
+    routing: &Routing,
+    configuration: &Configuration,
+    options: &RoutingOptions,
+) -> Result<Destination, Refusal> {
+    let spec = &destination.spec;
+    let repo_namespace = spec.repo_ref.namespace.as_ref().unwrap_or(&id.namespace);
+    let repo_id = Id::new(repo_namespace, &spec.repo_ref.name);
+    let repo = configuration.repos.get(&repo_id).ok_or_else(|| Refusal {
+        reason: reference_reason::REFERENCE_NOT_FOUND,
+        message: format!(
+            "GitRepoConfig {repo_id} does not exist: create it, or change spec.repoRef"
+        ),
+    })?;
+    let policy = &repo.spec.access_policy.namespaced_rules;
+    if !lets_in(policy, &repo_id.namespace, &id.namespace, configuration) {
+        return Err(Refusal {
+            reason: reference_reason::ACCESS_DENIED,
+            message: format!(
+                "GitRepoConfig {repo_id} does not let in namespace {}: \
+                 its spec.accessPolicy.namespacedRules would",
+                id.namespace
+            ),
+        });
+    }
+    let url = routing.repos.get(&repo_id).cloned().unwrap_or_else(|| {
+        Err(Refusal {
+            reason: reason::PROGRESSING,
+            message: "not read yet".to_owned(),
+        })
+    });
+    let url = url.map_err(|refusal| Refusal {
+        reason: reference_reason::REFERENCE_NOT_READY,
+        message: format!("GitRepoConfig {repo_id}: {}", refusal.message),
+    })?;
+    if !repo.spec.allows_branch(&spec.branch) {
+        return Err(Refusal {
+            reason: destination_reason::BRANCH_NOT_ALLOWED,
+            message: format!(
+                "branch {:?} is none of spec.allowedBranches of GitRepoConfig {repo_id}",
+                spec.branch
+            ),
+        });
+    }
+    let invalid = |message: String| Refusal {
+        reason: reason::INVALID_SPEC,
+        message,
+    };
+    let branch = BranchName::parse(&spec.branch)
+        .map_err(|error| invalid(format!("spec.branch: {error}")))?;
+    let folder = BaseFolder::parse(&spec.base_folder)
+        .map_err(|error| invalid(format!("spec.baseFolder: {error}")))?;
+    FolderPath::parse(folder.as_str())
+        .map_err(|error| invalid(format!("spec.baseFolder: {error}")))?;
+    let commit = repo.spec.commit.as_ref();
+    Ok(Destination {
+        target: Target {
+            url,
+            branch,
+            repo: repo_id,
+        },
+        folder,
+        form: Form {
+            secrets: spec
+                .secrets
+                .as_ref()
+                .and_then(|secrets| secrets.mode)
+                .unwrap_or(options.secrets_mode),
+            ignore: spec.ignore.clone().unwrap_or_default(),
+        },
+        prune: prune_mode(spec.prune.mode),
+        guard: spec.prune.guard == PruneGuard::Enabled,
+        acknowledged: destination
+            .annotations()
+            .get(ACKNOWLEDGE_MASS_DELETE)
+            .cloned(),
+        suspend: spec.suspend,
+        keeps_unselected: false,
+        subject_prefix: commit.and_then(|commit| commit.subject_prefix.clone()),
+    })
+}
+
+fn prune_mode(mode: reverser_api::git_destination::PruneMode) -> PruneMode {
+    use reverser_api::git_destination::PruneMode as Api;
+    match mode {
+        Api::Always => PruneMode::Always,
+        Api::OnEvent => PruneMode::OnEvent,
+        Api::Never => PruneMode::Never,
+    }
+}
+
+/// Of two destinations whose folders overlap on one branch, the younger one is refused.
+fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
+    let mut by_age: Vec<(&Id, &GitDestination)> = configuration
+        .destinations
+        .iter()
+        .map(|(id, destination)| (id, &**destination))
+        .collect();
+    by_age.sort_by_key(|(id, destination)| {
+        (
+            destination.creation_timestamp().map(|time| time.0),
+            (*id).clone(),
+        )
+    });
+    let mut taken: BTreeMap<(String, String), Vec<(Id, BaseFolder)>> = BTreeMap::new();
+    for (id, _) in by_age {
+        let Some(Ok(destination)) = routing.destinations.get(id) else {
+            continue;
+        };
+        let branch = (
+            destination.target.url.as_str().to_owned(),
+            destination.target.branch.as_str().to_owned(),
+        );
+        let folders = taken.entry(branch).or_default();
+        let older = folders
+            .iter()
+            .find(|(_, folder)| folder.overlaps(&destination.folder));
+        if let Some((older, folder)) = older {
+            let refusal = Refusal {
+                reason: destination_reason::FOLDER_OVERLAP,
+                message: format!(
+                    "folder {folder} of this branch belongs to the older GitDestination {older}: \
+                     choose one beside it"
+                ),
+            };
+            routing.destinations.insert(id.clone(), Err(refusal));
+        } else {
+            folders.push((id.clone(), destination.folder.clone()));
+        }
+    }
+}

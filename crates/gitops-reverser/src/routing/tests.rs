@@ -1,0 +1,264 @@
+//! What users wrote, and what becomes of it.
+
+use reverser_api::conditions::{destination_reason, reference_reason, remote_reason};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn served(group: &str, resource: &str, namespaced: bool) -> ServedType {
+    let key = TypeKey::new(group, "v1", resource).unwrap();
+    ServedType {
+        key,
+        kind: "Kind".into(),
+        namespaced,
+        preferred: true,
+    }
+}
+
+fn catalogue() -> Catalogue {
+    Catalogue::from_types(vec![
+        served("", "configmaps", true),
+        served("", "secrets", true),
+        served("apps", "deployments", true),
+        served("rbac.authorization.k8s.io", "clusterroles", false),
+    ])
+}
+
+fn options() -> RoutingOptions {
+    RoutingOptions {
+        schemes: vec![Scheme::Https, Scheme::Ssh],
+        secrets_mode: SecretsMode::AsIs,
+        exclusions: Exclusions::new(true, &[]),
+        watch_all: false,
+        max_types: 300,
+    }
+}
+
+/// A repository, a destination and a rule in `shop`, each with its spec changed as a test wants.
+struct World(Configuration);
+
+impl World {
+    fn new() -> Self {
+        Self(Configuration::default())
+            .namespace("shop", &[])
+            .namespace("other", &[("team", "b")])
+            .repo("shop", "repo", &json!({}))
+            .destination("shop", "prod", "clusters/prod", &json!({}))
+    }
+
+    fn object<T: serde::de::DeserializeOwned>(namespace: &str, name: &str, spec: &Value) -> Arc<T> {
+        let metadata = json!({"name": name, "namespace": namespace, "creationTimestamp": "2026-01-01T00:00:00Z"});
+        let object = json!({"apiVersion": "configbutler.ai/v1alpha1", "kind": "X", "metadata": metadata, "spec": spec});
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    fn with(mut base: Value, change: &Value) -> Value {
+        for (key, value) in change.as_object().unwrap() {
+            base[key] = value.clone();
+        }
+        base
+    }
+
+    fn namespace(mut self, name: &str, labels: &[(&str, &str)]) -> Self {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect();
+        self.0.namespaces.insert(name.into(), labels);
+        self
+    }
+
+    fn repo(mut self, namespace: &str, name: &str, change: &Value) -> Self {
+        let base = json!({"repoUrl": "https://git.example.com/repo.git", "allowedBranches": ["main", "release/*"]});
+        let repo = Self::object(namespace, name, &Self::with(base, change));
+        self.0.repos.insert(Id::new(namespace, name), repo);
+        self
+    }
+
+    fn destination(mut self, namespace: &str, name: &str, folder: &str, change: &Value) -> Self {
+        let base = json!({"repoRef": {"name": "repo", "namespace": "shop"}, "branch": "main", "baseFolder": folder});
+        let destination = Self::object(namespace, name, &Self::with(base, change));
+        self.0
+            .destinations
+            .insert(Id::new(namespace, name), destination);
+        self
+    }
+
+    fn rule(mut self, namespace: &str, name: &str, rules: &Value) -> Self {
+        let spec = json!({"destinationRef": {"name": "prod", "namespace": "shop"}, "rules": rules});
+        let rule = Self::object(namespace, name, &spec);
+        self.0.watch_rules.insert(Id::new(namespace, name), rule);
+        self
+    }
+
+    fn cluster_rule(mut self, name: &str, rules: &Value) -> Self {
+        let spec = json!({"destinationRef": {"name": "prod", "namespace": "shop"}, "rules": rules});
+        self.0
+            .cluster_rules
+            .insert(name.into(), Self::object("", name, &spec));
+        self
+    }
+
+    fn routing(&self) -> Routing {
+        Routing::of(&self.0, &catalogue(), &options())
+    }
+
+    fn rule_reason(&self, namespace: &str) -> &'static str {
+        let routing = self.routing();
+        let rule = &routing.rules[&RuleId::Watch(Id::new(namespace, "rule"))];
+        rule.as_ref().err().map_or("", |refusal| refusal.reason)
+    }
+
+    fn cluster_reason(&self) -> &'static str {
+        let routing = self.routing();
+        let rule = &routing.rules[&RuleId::Cluster("rule".into())];
+        rule.as_ref().err().map_or("", |refusal| refusal.reason)
+    }
+
+    fn destination_reason(&self, name: &str) -> &'static str {
+        let routing = self.routing();
+        let destination = &routing.destinations[&Id::new("shop", name)];
+        destination
+            .as_ref()
+            .err()
+            .map_or("", |refusal| refusal.reason)
+    }
+}
+
+fn selector(team: &str) -> Value {
+    json!({"namespacedRules": {"mode": "FromSelector", "namespaceSelector": {"matchLabels": {"team": team}}}})
+}
+
+#[test]
+fn a_rule_of_the_same_namespace_needs_its_types_there() {
+    let routing = World::new().rule("shop", "rule", &json!([{}])).routing();
+    let needs: Vec<_> = routing.needs.keys().map(ToString::to_string).collect();
+    assert_eq!(
+        needs,
+        ["v1/configmaps", "v1/secrets", "apps/v1/deployments"]
+    );
+    let namespaces = routing
+        .needs
+        .values()
+        .next()
+        .unwrap()
+        .namespaces
+        .clone()
+        .unwrap();
+    assert_eq!(namespaces, BTreeSet::from(["shop".to_owned()]));
+}
+
+#[test]
+fn access_is_denied_unless_both_policies_let_a_rule_in() {
+    let all = json!({"accessPolicy": {"namespacedRules": {"mode": "AllNamespaces"}}});
+    let with = |repo: &Value, destination: &Value| {
+        World::new()
+            .repo("shop", "repo", repo)
+            .destination("shop", "prod", "clusters/prod", destination)
+            .rule("other", "rule", &json!([{}]))
+    };
+    let denied = reference_reason::ACCESS_DENIED;
+    assert_eq!(with(&json!({}), &json!({})).rule_reason("other"), denied);
+    assert_eq!(with(&all, &json!({})).rule_reason("other"), denied);
+    assert_eq!(with(&json!({}), &all).rule_reason("other"), denied);
+    assert_eq!(with(&all, &all).rule_reason("other"), "");
+    let by_label = |team| with(&all, &json!({"accessPolicy": selector(team)}));
+    assert_eq!(by_label("b").rule_reason("other"), "");
+    assert_eq!(by_label("a").rule_reason("other"), denied);
+    let revoked = by_label("b").namespace("other", &[("team", "a")]);
+    assert_eq!(revoked.rule_reason("other"), denied);
+}
+
+#[test]
+fn a_refused_rule_keeps_the_files_of_its_destination() {
+    let routing = World::new().rule("other", "rule", &json!([{}])).routing();
+    assert!(
+        routing.destinations[&Id::new("shop", "prod")]
+            .as_ref()
+            .unwrap()
+            .keeps_unselected
+    );
+}
+
+#[test]
+fn cluster_rules_need_the_repository_to_allow_them_and_the_destination_not_to_forbid_them() {
+    let rules = json!([{"scope": "Cluster"}, {"scope": "Namespaced", "resources": ["configmaps"]}]);
+    let allow = |allow: bool| json!({"accessPolicy": {"allowClusterRules": allow}});
+    let world = World::new().cluster_rule("rule", &rules);
+    assert_eq!(world.cluster_reason(), reference_reason::ACCESS_DENIED);
+    let world = world.repo("shop", "repo", &allow(true));
+    assert_eq!(world.cluster_reason(), "");
+    let needs = world.routing().needs;
+    assert!(needs.values().all(|need| need.namespaces.is_none()));
+    assert_eq!(needs.len(), 2);
+    let world = world.destination("shop", "prod", "clusters/prod", &allow(false));
+    assert_eq!(world.cluster_reason(), reference_reason::ACCESS_DENIED);
+}
+
+#[test]
+fn what_is_missing_or_not_allowed_is_named() {
+    let world =
+        World(Configuration::default())
+            .namespace("shop", &[])
+            .rule("shop", "rule", &json!([{}]));
+    assert_eq!(
+        world.rule_reason("shop"),
+        reference_reason::REFERENCE_NOT_FOUND
+    );
+    let world = world.destination("shop", "prod", "clusters/prod", &json!({}));
+    assert_eq!(
+        world.destination_reason("prod"),
+        reference_reason::REFERENCE_NOT_FOUND
+    );
+    assert_eq!(
+        world.rule_reason("shop"),
+        reference_reason::REFERENCE_NOT_READY
+    );
+    let world =
+        World::new().destination("shop", "prod", "clusters/prod", &json!({"branch": "dev"}));
+    assert_eq!(
+        world.destination_reason("prod"),
+        destination_reason::BRANCH_NOT_ALLOWED
+    );
+    let world = World::new().repo("shop", "repo", &json!({"repoUrl": "file:///etc"}));
+    assert_eq!(
+        world.destination_reason("prod"),
+        reference_reason::REFERENCE_NOT_READY
+    );
+    let repo = world.routing().repos[&Id::new("shop", "repo")].clone();
+    assert_eq!(repo.unwrap_err().reason, remote_reason::URL_NOT_ALLOWED);
+}
+
+#[test]
+fn of_two_overlapping_folders_the_older_destination_has_it() {
+    let world = World::new()
+        .destination("shop", "z-nested", "clusters/prod/east", &json!({}))
+        .destination("shop", "z-beside", "clusters/dev", &json!({}))
+        .destination(
+            "shop",
+            "z-branch",
+            "clusters/prod",
+            &json!({"branch": "release/1"}),
+        );
+    assert_eq!(world.destination_reason("prod"), "");
+    assert_eq!(
+        world.destination_reason("z-nested"),
+        destination_reason::FOLDER_OVERLAP
+    );
+    assert_eq!(world.destination_reason("z-beside"), "");
+    assert_eq!(world.destination_reason("z-branch"), "");
+}
+
+#[test]
+fn types_over_the_limit_are_told() {
+    let world = World::new().rule("shop", "rule", &json!([{}]));
+    let options = RoutingOptions {
+        max_types: 2,
+        ..options()
+    };
+    let routing = Routing::of(&world.0, &catalogue(), &options);
+    let rule = routing.rules[&RuleId::Watch(Id::new("shop", "rule"))]
+        .as_ref()
+        .unwrap();
+    assert_eq!((rule.watched_types, rule.over_limit.len()), (2, 1));
+}
