@@ -26,6 +26,8 @@ pub mod selection;
 pub mod noise;
 /// The rules that make a live object a manifest that a person could have written.
 pub mod canon;
+/// What a destination leaves out of its files on top of that.
+pub mod ignore;
 /// Values to YAML that every reader reads alike.
 pub mod manifest_yaml;
 /// Where an object's file lives, in both directions.

@@ -24,6 +24,18 @@ pub struct Operations {
     pub delete: bool,
 }
 
+impl Operations {
+    /// What either lets through.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            create: self.create || other.create,
+            update: self.update || other.update,
+            delete: self.delete || other.delete,
+        }
+    }
+}
+
 /// The content that a file should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -60,7 +72,7 @@ pub enum DeleteProof {
 }
 
 /// Everything that is known about objects that are gone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Proofs {
     /// Scopes of which everything is known.
     pub complete: CompleteScopes,

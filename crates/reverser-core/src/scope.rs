@@ -53,13 +53,13 @@ pub enum Listed {
 }
 
 /// The proof that every object of a scope has been seen.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CompleteScope {
     scope: ScopeKey,
 }
 
 /// The scopes of which everything is known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompleteScopes(HashSet<CompleteScope>);
 
 impl Listing {
@@ -103,6 +103,12 @@ impl CompleteScopes {
     /// Not everything is known of this scope any more.
     pub fn revoke(&mut self, scope: &ScopeKey) {
         self.0.retain(|complete| complete.scope != *scope);
+    }
+
+    /// Whether everything is known of exactly this scope.
+    #[must_use]
+    pub fn contains(&self, scope: &ScopeKey) -> bool {
+        self.0.iter().any(|complete| complete.scope == *scope)
     }
 
     /// Whether every object of this type in this namespace is known.
