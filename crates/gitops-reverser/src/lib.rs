@@ -6,3 +6,9 @@
 pub mod command_line;
 /// What each command does, one file each.
 pub mod commands;
+/// Questions to the API server, answered in bytes, with deadlines and limits.
+pub mod api_read;
+/// What the cluster serves.
+pub mod discovery;
+/// What lives in the cluster: one list and watch per type.
+pub mod watch;
