@@ -8,5 +8,11 @@ pub mod command_line;
 pub mod commands;
 /// Names of our own objects.
 pub mod identity;
+/// Questions to the API server, answered in bytes, with deadlines and limits.
+pub mod api_read;
+/// What the cluster serves.
+pub mod discovery;
 /// From what users wrote to what goes where.
 pub mod routing;
+/// What lives in the cluster: one list and watch per type.
+pub mod watch;
