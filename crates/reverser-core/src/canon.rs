@@ -4,6 +4,7 @@
 //! survive. The rules are one table, [`RULES`]; each says what it removes and why, and carries the
 //! example that its test runs and that the reference in `docs/` shows.
 
+mod account;
 mod annotations;
 mod field_owners;
 mod metadata;
@@ -56,6 +57,7 @@ pub const RULES: &[&Rule] = &[
     &network::CLUSTER_IP,
     &network::NODE_PORT,
     &network::HEALTH_CHECK_NODE_PORT,
+    &network::IP_FAMILIES,
     &storage::BOUND_VOLUME,
     &storage::CLAIM_REFERENCE,
     &storage::CLAIM_TEMPLATE_STATUS,
@@ -65,17 +67,24 @@ pub const RULES: &[&Rule] = &[
     &workload::POD_NODE,
     &workload::POD_TOKEN_VOLUME,
     &workload::POD_EPHEMERAL_CONTAINERS,
+    &workload::POD_CLASS_VALUES,
+    &workload::SERVICE_ACCOUNT_ALIAS,
     &registration::INJECTED_CA_BUNDLE,
     &registration::AGGREGATED_RULES,
-    &registration::TOKEN_SECRETS,
+    &registration::NULL_RULES,
+    &account::GENERATED_SECRETS,
+    &account::TOKEN,
+    &account::REQUESTER,
     &registration::NAMESPACE_FINALIZERS,
     &registration::NAMESPACE_NAME_LABEL,
+    &registration::NODE_STATE_TAINTS,
     &annotations::LAST_APPLIED,
     &annotations::CONTROLLER_NOTES,
     &metadata::SERVER_FIELDS,
     &metadata::DELETION,
     &metadata::GENERATE_NAME,
     &metadata::OWNER_REFERENCES,
+    &metadata::CONTROLLER_FINALIZERS,
     &metadata::TEMPLATE_TIMESTAMP,
     &metadata::STATUS,
 ];
@@ -101,6 +110,23 @@ pub fn canonicalise(object: Object<'_>) -> Manifest<'_> {
         }
     }
     Manifest(draft.root)
+}
+
+/// The rules that change an object, in the order in which they do.
+#[must_use]
+pub fn rules_that_change(object: Object<'_>) -> Vec<&'static Rule> {
+    let mut draft = Draft::new(object);
+    let mut changing = Vec::new();
+    for rule in RULES {
+        if rule.applies_to.includes(&draft.root) {
+            let before = draft.root.clone();
+            (rule.apply)(&mut draft);
+            if draft.root != before {
+                changing.push(*rule);
+            }
+        }
+    }
+    changing
 }
 
 impl AppliesTo {
@@ -168,6 +194,29 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Removes one field somewhere in the object, unless somebody is known to have set it.
+    fn remove_if_server_chose(&mut self, parents: &[&str], field: &str) {
+        let path = [parents, &[field]].concat();
+        if self.root.at(&path).is_some() && self.server_chose(&path) {
+            self.remove(parents, field);
+        }
+    }
+
+    /// Removes items of a list somewhere in the object, and the list itself if nothing is left.
+    fn prune_list(&mut self, parents: &[&str], field: &str, unwanted: impl Fn(&Value<'_>) -> bool) {
+        let Some(parent) = self.root.map_at_mut(parents) else {
+            return;
+        };
+        let Some(list) = parent.get_mut(field).and_then(Value::as_list_mut) else {
+            return;
+        };
+        let before = list.len();
+        list.retain(|item| !unwanted(item));
+        if list.is_empty() && before > 0 {
+            parent.remove(field);
+        }
+    }
+
     /// Removes one field somewhere in the object.
     fn remove(&mut self, parents: &[&str], field: &str) {
         if let Some(parent) = self.root.map_at_mut(parents) {
@@ -176,7 +225,19 @@ impl<'a> Draft<'a> {
     }
 }
 
+impl<'a> Manifest<'a> {
+    pub(crate) fn root_mut(&mut self) -> &mut Map<'a> {
+        &mut self.0
+    }
+}
+
 impl Manifest<'_> {
+    /// Whether it is a Secret, whose values not everybody should see.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.0.text("kind") == Some("Secret") && self.0.text("apiVersion") == Some("v1")
+    }
+
     /// The file's content.
     #[must_use]
     pub fn to_yaml(&self) -> String {

@@ -7,6 +7,7 @@
 )]
 
 mod clean;
+mod round_trip;
 
 #[test]
 fn every_test_file_is_listed() {

@@ -57,15 +57,24 @@ pub(super) const LAST_APPLIED_KEYS: &[&str] = &[
 pub(super) const CONTROLLER_KEYS: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/conditions",
     "autoscaling.alpha.kubernetes.io/current-metrics",
+    "batch.kubernetes.io/cronjob-scheduled-timestamp",
     "batch.kubernetes.io/job-tracking",
     "control-plane.alpha.kubernetes.io/leader",
+    "csi.volume.kubernetes.io/nodeid",
     "deployment.kubernetes.io/desired-replicas",
     "deployment.kubernetes.io/max-replicas",
     "deployment.kubernetes.io/revision",
     "deployment.kubernetes.io/revision-history",
     "deprecated.daemonset.template.generation",
     "endpoints.kubernetes.io/last-change-trigger-time",
+    "endpoints.kubernetes.io/over-capacity",
+    "kubernetes.io/config.hash",
+    "kubernetes.io/config.mirror",
+    "kubernetes.io/config.seen",
+    "kubernetes.io/config.source",
+    "kubernetes.io/limit-ranger",
     "kubernetes.io/service-account.uid",
+    "node.alpha.kubernetes.io/ttl",
     "pv.kubernetes.io/bind-completed",
     "pv.kubernetes.io/bound-by-controller",
     "pv.kubernetes.io/migrated-to",
@@ -73,6 +82,7 @@ pub(super) const CONTROLLER_KEYS: &[&str] = &[
     "volume.kubernetes.io/selected-node",
     "volume.kubernetes.io/storage-provisioner",
     "volume.kubernetes.io/storage-resizer",
+    "volumes.kubernetes.io/controller-managed-attach-detach",
 ];
 
 fn remove_annotations(draft: &mut Draft<'_>, keys: &[&str]) {

@@ -52,6 +52,11 @@ impl<'o, 'a> Owner<'o, 'a> {
         self.entry.text("manager").unwrap_or_default()
     }
 
+    /// Whether it is a person's tool.
+    pub(super) fn is_kubectl(self) -> bool {
+        self.manager().starts_with("kubectl")
+    }
+
     /// The subresource through which it wrote, for instance `scale`.
     pub(super) fn subresource(self) -> &'o str {
         self.entry.text("subresource").unwrap_or_default()

@@ -1,7 +1,7 @@
 //! What the server writes into every object.
 
 use super::{AppliesTo, Draft, Rule};
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 pub(super) const SERVER_FIELDS: Rule = Rule {
     name: "server-metadata",
@@ -83,6 +83,53 @@ metadata:
     apply: |draft| remove_metadata(draft, &["ownerReferences"]),
 };
 
+pub(super) const CONTROLLER_FINALIZERS: Rule = Rule {
+    name: "controller-finalizers",
+    applies_to: AppliesTo::Every,
+    removes: "finalizers of Kubernetes itself (also `external-attacher/…`); none of anybody else",
+    reason: "A controller adds them again where it is there to remove them; where it is not, the object could never be deleted.",
+    before: "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: data
+  finalizers: [kubernetes.io/pvc-protection, example.com/backup]
+",
+    after: "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, finalizers: [example.com/backup]}
+",
+    apply: |draft| {
+        draft.prune_list(&["metadata"], "finalizers", |finalizer| {
+            finalizer.as_str().is_some_and(|finalizer| {
+                FINALIZERS.contains(&finalizer) || finalizer.starts_with("external-attacher/")
+            })
+        });
+    },
+};
+
+/// Finalizers of [`CONTROLLER_FINALIZERS`].
+pub(super) const FINALIZERS: &[&str] = &[
+    "batch.kubernetes.io/job-tracking",
+    "customresourcecleanup.apiextensions.k8s.io",
+    "external-provisioner.volume.kubernetes.io/finalizer",
+    // These two are a deletion's, and say how its dependents are treated.
+    "foregroundDeletion",
+    "orphan",
+    "kubernetes.io/pv-controller",
+    "kubernetes.io/pv-protection",
+    "kubernetes.io/pvc-protection",
+    "kubernetes.io/vac-protection",
+    "networking.k8s.io/service-cidr-finalizer",
+    "resource.kubernetes.io/delete-protection",
+    "service.kubernetes.io/load-balancer-cleanup",
+    "snapshot.storage.kubernetes.io/pvc-as-source-protection",
+    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
+    "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection",
+    "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection",
+];
+
 pub(super) const TEMPLATE_TIMESTAMP: Rule = Rule {
     name: "template-creation-timestamp",
     applies_to: AppliesTo::Every,
@@ -110,6 +157,10 @@ spec:
     apply: |draft| {
         if let Some(spec) = draft.root.get_mut("spec") {
             remove_null_timestamps(spec);
+        }
+        // Only a PodTemplate has its template outside of a spec.
+        if let Some(metadata) = draft.root.map_at_mut(&["template", "metadata"]) {
+            remove_null_timestamp(metadata);
         }
     },
 };
@@ -144,14 +195,18 @@ fn remove_null_timestamps(value: &mut Value<'_>) {
     match value {
         Value::List(list) => list.iter_mut().for_each(remove_null_timestamps),
         Value::Map(map) => {
-            if let Some(metadata) = map.map_at_mut(&["metadata"])
-                && metadata.get("creationTimestamp") == Some(&Value::Null)
-            {
-                metadata.remove("creationTimestamp");
+            if let Some(metadata) = map.map_at_mut(&["metadata"]) {
+                remove_null_timestamp(metadata);
             }
             map.values_mut()
                 .for_each(|(_, value)| remove_null_timestamps(value));
         }
         _ => {}
+    }
+}
+
+fn remove_null_timestamp(metadata: &mut Map<'_>) {
+    if metadata.get("creationTimestamp") == Some(&Value::Null) {
+        metadata.remove("creationTimestamp");
     }
 }

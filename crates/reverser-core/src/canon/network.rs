@@ -4,7 +4,7 @@
 //! purpose. Without managedFields they count as the server's; see [`super::Draft::server_chose`].
 
 use super::field_owners::FieldOwners;
-use super::{AppliesTo, Rule};
+use super::{AppliesTo, Draft, Rule};
 use crate::value::{Map, Number, Value};
 
 const SERVICE: AppliesTo = AppliesTo::Kinds(&[("", "Service")]);
@@ -12,7 +12,7 @@ const SERVICE: AppliesTo = AppliesTo::Kinds(&[("", "Service")]);
 pub(super) const CLUSTER_IP: Rule = Rule {
     name: "service-cluster-ip",
     applies_to: SERVICE,
-    removes: "`spec.clusterIP` and `clusterIPs` that the server chose; never `None`, and none that somebody set",
+    removes: "`spec.clusterIP` that the server chose, never `None`, and none that somebody set; the copy of it in `clusterIPs`",
     reason: "Another cluster has other addresses, and would refuse these.",
     before: "
 apiVersion: v1
@@ -25,17 +25,41 @@ spec:
 ",
     after: "{apiVersion: v1, kind: Service, metadata: {name: web, uid: 6f1c0f0e}, spec: {ports: [{port: 80}]}}",
     apply: |draft| {
-        let headless = |value: &Value<'_>| {
-            let value = value.as_list().and_then(<[_]>::first).unwrap_or(value);
-            value.as_str() == Some("None")
-        };
-        for field in ["clusterIP", "clusterIPs"] {
-            let Some(value) = draft.root.at(&["spec", field]) else {
-                continue;
-            };
-            if !headless(value) && draft.server_chose(&["spec", field]) {
-                draft.remove(&["spec"], field);
+        if !is_headless(draft) {
+            draft.remove_if_server_chose(&["spec"], "clusterIP");
+        }
+        draft.remove_if_server_chose(&["spec"], "clusterIPs");
+    },
+};
+
+pub(super) const IP_FAMILIES: Rule = Rule {
+    name: "service-ip-families",
+    applies_to: SERVICE,
+    removes: "`spec.ipFamilies` and `ipFamilyPolicy` that the server chose; none that somebody set",
+    reason: "They follow from the networks of this cluster; one with other networks would refuse them.",
+    before: "
+apiVersion: v1
+kind: Service
+metadata: {name: web, uid: 6f1c0f0e}
+spec: {ipFamilies: [IPv4], ipFamilyPolicy: SingleStack, ports: [{port: 80}]}
+",
+    after: "{apiVersion: v1, kind: Service, metadata: {name: web, uid: 6f1c0f0e}, spec: {ports: [{port: 80}]}}",
+    apply: |draft| {
+        draft.remove_if_server_chose(&["spec"], "ipFamilies");
+        // What the server would not choose is somebody's wish, also where managedFields is missing.
+        let by_itself = match draft
+            .root
+            .at(&["spec", "ipFamilyPolicy"])
+            .and_then(Value::as_str)
+        {
+            Some("SingleStack") => true,
+            Some("RequireDualStack") => {
+                is_headless(draft) && draft.root.at(&["spec", "selector"]).is_none()
             }
+            _ => false,
+        };
+        if by_itself {
+            draft.remove_if_server_chose(&["spec"], "ipFamilyPolicy");
         }
     },
 };
@@ -77,7 +101,7 @@ spec:
             return;
         }
         draft.owners();
-        let super::Draft { root, owners, .. } = draft;
+        let Draft { root, owners, .. } = draft;
         let (Some(owners), Some(ports)) = (
             owners.get(),
             root.map_at_mut(&["spec"])
@@ -111,13 +135,16 @@ kind: Service
 metadata: {name: web, uid: 6f1c0f0e}
 spec: {type: LoadBalancer, externalTrafficPolicy: Local}
 ",
-    apply: |draft| {
-        let field = ["spec", "healthCheckNodePort"];
-        if draft.root.at(&field).is_some() && draft.server_chose(&field) {
-            draft.remove(&["spec"], "healthCheckNodePort");
-        }
-    },
+    apply: |draft| draft.remove_if_server_chose(&["spec"], "healthCheckNodePort"),
 };
+
+fn is_headless(draft: &Draft<'_>) -> bool {
+    draft
+        .root
+        .at(&["spec", "clusterIP"])
+        .and_then(Value::as_str)
+        == Some("None")
+}
 
 fn mentions_node_port(ports: Option<&Value<'_>>) -> bool {
     ports

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::annotations::{CONTROLLER_KEYS, LAST_APPLIED_KEYS};
+use super::metadata::FINALIZERS;
+use super::registration::STATE_TAINTS;
 use super::{AppliesTo, RULES, Rule};
 
 /// `docs/reference/sanitisation.md`.
@@ -31,9 +33,11 @@ pub fn reference_markdown() -> String {
         let keys = match rule.name {
             "last-applied" => LAST_APPLIED_KEYS,
             "controller-annotations" => CONTROLLER_KEYS,
+            "controller-finalizers" => FINALIZERS,
+            "node-state-taints" => STATE_TAINTS,
             _ => continue,
         };
-        page.push_str("\nThe keys, each exactly:\n\n");
+        page.push_str("\nThe names, each exactly:\n\n");
         for key in keys {
             let _infallible = writeln!(page, "- `{key}`");
         }

@@ -1,6 +1,7 @@
-//! What controllers complete in objects that register something: webhooks, APIs, roles, accounts,
-//! namespaces.
+//! What controllers complete in objects that register something: webhooks, APIs, roles, namespaces,
+//! nodes.
 
+use super::field_owners::Owner;
 use super::{AppliesTo, Draft, Rule};
 use crate::value::{Map, Value};
 
@@ -18,7 +19,7 @@ pub(super) const INJECTED_CA_BUNDLE: Rule = Rule {
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
         ("apiregistration.k8s.io", "APIService"),
     ]),
-    removes: "`caBundle` that a controller injects: asked for by an annotation of cert-manager or OpenShift, or set by a manager that set nothing else there",
+    removes: "`caBundle` that a controller injects: asked for by an annotation of cert-manager or OpenShift, or set by a manager that set nothing else there and is not kubectl",
     reason: "It is renewed without anybody's doing, and is wrong in another cluster.",
     before: "
 apiVersion: admissionregistration.k8s.io/v1
@@ -72,19 +73,21 @@ aggregationRule: {clusterRoleSelectors: [{matchLabels: {to: all}}]}
     },
 };
 
-pub(super) const TOKEN_SECRETS: Rule = Rule {
-    name: "service-account-token-secrets",
-    applies_to: AppliesTo::Kinds(&[("", "ServiceAccount")]),
-    removes: "`secrets` whose name is the account's with `-token-` or `-dockercfg-` and five characters",
-    reason: "Generated for this cluster under random names.",
-    before: "
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: robot}
-secrets: [{name: robot-token-x7k2p}, {name: own}]
-",
-    after: "{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}, secrets: [{name: own}]}",
-    apply: remove_token_secrets,
+pub(super) const NULL_RULES: Rule = Rule {
+    name: "null-rules",
+    applies_to: AppliesTo::Kinds(&[
+        ("rbac.authorization.k8s.io", "Role"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+    ]),
+    removes: "`rules: null`",
+    reason: "What the server writes for a role without rules, however it was written.",
+    before: "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: nothing}, rules: null}",
+    after: "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: nothing}}",
+    apply: |draft| {
+        if draft.root.get("rules") == Some(&Value::Null) {
+            draft.root.remove("rules");
+        }
+    },
 };
 
 pub(super) const NAMESPACE_FINALIZERS: Rule = Rule {
@@ -116,6 +119,49 @@ metadata:
         });
     },
 };
+
+pub(super) const NODE_STATE_TAINTS: Rule = Rule {
+    name: "node-state-taints",
+    applies_to: AppliesTo::Kinds(&[("", "Node")]),
+    removes: "taints by which controllers show the state of a Node; none of anybody else",
+    reason: "They come and go with the state. A cordoned Node has `spec.unschedulable`, which stays.",
+    before: "
+apiVersion: v1
+kind: Node
+metadata: {name: node-3}
+spec:
+  taints:
+  - {key: node.kubernetes.io/not-ready, effect: NoSchedule}
+  - {key: example.com/gpu, effect: NoSchedule}
+",
+    after: "
+apiVersion: v1
+kind: Node
+metadata: {name: node-3}
+spec:
+  taints:
+  - {key: example.com/gpu, effect: NoSchedule}
+",
+    apply: |draft| {
+        draft.prune_list(&["spec"], "taints", |taint| {
+            let key = taint.as_map().and_then(|taint| taint.text("key"));
+            key.is_some_and(|key| STATE_TAINTS.contains(&key))
+        });
+    },
+};
+
+/// Keys of [`NODE_STATE_TAINTS`].
+pub(super) const STATE_TAINTS: &[&str] = &[
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+];
 
 /// Annotations by which somebody asks a controller to inject the bundle.
 const INJECTION_REQUESTS: &[&str] = &[
@@ -162,7 +208,9 @@ fn injected_at(draft: &Draft<'_>, path: &[&str]) -> bool {
         .at(path)
         .and_then(Value::as_map)
         .and_then(|map| map.get("caBundle"));
-    bundle.is_some() && only_injectors(draft.owners().iter().filter_map(|owner| owner.fields(path)))
+    let shares = draft.owners().iter();
+    bundle.is_some()
+        && only_injectors(shares.filter_map(|owner| Some((owner, owner.fields(path)?))))
 }
 
 fn injected_into_webhook(draft: &Draft<'_>, webhook: &Map<'_>) -> bool {
@@ -171,52 +219,20 @@ fn injected_into_webhook(draft: &Draft<'_>, webhook: &Map<'_>) -> bool {
     }
     let is_webhook = |key: &Map<'_>| key.text("name") == webhook.text("name");
     only_injectors(draft.owners().iter().filter_map(|owner| {
-        owner
-            .item(&["webhooks"], is_webhook)?
-            .get("f:clientConfig")?
-            .as_map()
+        let share = owner.item(&["webhooks"], is_webhook)?;
+        Some((owner, share.get("f:clientConfig")?.as_map()?))
     }))
 }
 
-/// Whether somebody set the bundle, and all who did set nothing else in the same place.
-fn only_injectors<'s, 'a: 's>(shares: impl Iterator<Item = &'s Map<'a>>) -> bool {
+/// Whether somebody set the bundle, and all who did set nothing else in the same place and are no
+/// persons.
+fn only_injectors<'s, 'a: 's>(shares: impl Iterator<Item = (Owner<'s, 'a>, &'s Map<'a>)>) -> bool {
     let mut setters = shares
-        .filter(|share| share.get("f:caBundle").is_some())
+        .filter(|(_, share)| share.get("f:caBundle").is_some())
         .peekable();
     setters.peek().is_some()
-        && setters.all(|share| {
-            share
-                .iter()
-                .all(|(key, _)| matches!(key, "." | "f:caBundle"))
+        && setters.all(|(owner, share)| {
+            let only_the_bundle = |key| matches!(key, "." | "f:caBundle");
+            !owner.is_kubectl() && share.iter().all(|(key, _)| only_the_bundle(key))
         })
-}
-
-fn remove_token_secrets(draft: &mut Draft<'_>) {
-    let Some(name) = draft.root.at(&["metadata", "name"]).and_then(Value::as_str) else {
-        return;
-    };
-    let prefixes = [format!("{name}-token-"), format!("{name}-dockercfg-")];
-    let generated = |secret: &Value<'_>| {
-        let secret = secret
-            .as_map()
-            .and_then(|secret| secret.text("name"))
-            .unwrap_or_default();
-        prefixes
-            .iter()
-            .filter_map(|prefix| secret.strip_prefix(prefix.as_str()))
-            .any(|rest| {
-                rest.len() == 5
-                    && rest
-                        .bytes()
-                        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-            })
-    };
-    let Some(secrets) = draft.root.get_mut("secrets").and_then(Value::as_list_mut) else {
-        return;
-    };
-    let before = secrets.len();
-    secrets.retain(|secret| !generated(secret));
-    if secrets.is_empty() && before > 0 {
-        draft.root.remove("secrets");
-    }
 }

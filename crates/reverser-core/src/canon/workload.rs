@@ -36,7 +36,7 @@ spec: {replicas: 17, selector: {}}
 pub(super) const JOB_LABELS: Rule = Rule {
     name: "job-labels",
     applies_to: JOB,
-    removes: "the labels `job-name` and `controller-uid` with and without `batch.kubernetes.io/`, on the Job and on its template",
+    removes: "the labels `job-name` and `controller-uid` with and without `batch.kubernetes.io/`, on the Job and on its template, unless `spec.manualSelector` is true",
     reason: "The server writes them for each Job anew; a Job that carries another's is refused.",
     before: "
 apiVersion: batch/v1
@@ -59,6 +59,9 @@ spec:
       labels: {app: pi}
 ",
     apply: |draft| {
+        if has_manual_selector(draft) {
+            return;
+        }
         let generated = |key: &str| {
             let key = key.strip_prefix("batch.kubernetes.io/").unwrap_or(key);
             matches!(key, "job-name" | "controller-uid")
@@ -88,7 +91,7 @@ spec:
 ",
     after: "{apiVersion: batch/v1, kind: Job, metadata: {name: pi}, spec: {template: {}}}",
     apply: |draft| {
-        if draft.root.at(&["spec", "manualSelector"]) != Some(&Value::Bool(true)) {
+        if !has_manual_selector(draft) {
             draft.remove(&["spec"], "selector");
         }
     },
@@ -106,12 +109,7 @@ metadata: {name: web, uid: 6f1c0f0e}
 spec: {containers: [], nodeName: node-3}
 ",
     after: "{apiVersion: v1, kind: Pod, metadata: {name: web, uid: 6f1c0f0e}, spec: {containers: []}}",
-    apply: |draft| {
-        let field = ["spec", "nodeName"];
-        if draft.root.at(&field).is_some() && draft.server_chose(&field) {
-            draft.remove(&["spec"], "nodeName");
-        }
-    },
+    apply: |draft| draft.remove_if_server_chose(&["spec"], "nodeName"),
 };
 
 pub(super) const POD_TOKEN_VOLUME: Rule = Rule {
@@ -175,13 +173,98 @@ spec: {containers: [], ephemeralContainers: [{name: debugger}]}
     apply: |draft: &mut Draft<'_>| draft.remove(&["spec"], "ephemeralContainers"),
 };
 
+pub(super) const POD_CLASS_VALUES: Rule = Rule {
+    name: "pod-class-values",
+    applies_to: POD,
+    removes: "`spec.priority`, `preemptionPolicy` and `overhead` that admission looked up in the classes of this cluster; none that somebody set",
+    reason: "A cluster whose PriorityClass or RuntimeClass says otherwise refuses the Pod.",
+    before: "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: 6f1c0f0e}
+spec:
+  containers: []
+  priorityClassName: urgent
+  priority: 1000
+  preemptionPolicy: Never
+",
+    after: "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: 6f1c0f0e}
+spec:
+  containers: []
+  priorityClassName: urgent
+",
+    apply: |draft| {
+        for field in ["priority", "preemptionPolicy", "overhead"] {
+            draft.remove_if_server_chose(&["spec"], field);
+        }
+    },
+};
+
+pub(super) const SERVICE_ACCOUNT_ALIAS: Rule = Rule {
+    name: "service-account-alias",
+    applies_to: AppliesTo::Kinds(&[
+        ("", "Pod"),
+        ("", "PodTemplate"),
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "CronJob"),
+        ("batch", "Job"),
+    ]),
+    removes: "`serviceAccount` beside an equal `serviceAccountName`",
+    reason: "An old name of the same field: the server writes both, and reads this one only where the other is missing.",
+    before: "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    spec: {serviceAccount: robot, serviceAccountName: robot}
+",
+    after: "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    spec: {serviceAccountName: robot}
+",
+    apply: |draft| {
+        for pod in POD_SPECS {
+            if let Some(pod) = draft.root.map_at_mut(pod)
+                && pod.get("serviceAccount") == pod.get("serviceAccountName")
+            {
+                pod.remove("serviceAccount");
+            }
+        }
+    },
+};
+
+/// Where the kinds of Kubernetes have the spec of a Pod.
+const POD_SPECS: [&[&str]; 4] = [
+    &["spec"],
+    &["template", "spec"],
+    &["spec", "template", "spec"],
+    &["spec", "jobTemplate", "spec", "template", "spec"],
+];
+
+/// Then the server generates nothing, and refuses labels that do not fit the selector.
+fn has_manual_selector(draft: &Draft<'_>) -> bool {
+    draft.root.at(&["spec", "manualSelector"]) == Some(&Value::Bool(true))
+}
+
 /// A manager that nobody would take for a person: it wrote `/scale`, and its name says what it is.
 /// An unknown name counts as a person's tool, so that nothing that a person meant is lost.
 fn is_autoscaler(owner: Owner<'_, '_>) -> bool {
     let manager = owner.manager();
     owner.subresource() == "scale"
         && owner.fields(&["spec", "replicas"]).is_some()
-        && !manager.starts_with("kubectl")
+        && !owner.is_kubectl()
         && ["controller", "autoscaler", "operator", "keda"]
             .iter()
             .any(|word| manager.contains(word))

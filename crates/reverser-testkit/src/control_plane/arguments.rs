@@ -124,5 +124,7 @@ pub(super) fn kube_controller_manager(
         // Its own limit is made for clusters that others use too; here it only costs seconds.
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
+        // The same goes for the time that an autoscaler waits before it looks for the first time.
+        "--horizontal-pod-autoscaler-sync-period=1s".to_owned(),
     ]
 }

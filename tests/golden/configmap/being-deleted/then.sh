@@ -1,0 +1,1 @@
+kubectl --namespace "$NS" delete configmap being-deleted --wait=false

@@ -1,0 +1,1 @@
+kubectl --namespace "$NS" scale deployment scaled-by-a-person --replicas=4

@@ -1,0 +1,1 @@
+kubectl --namespace "$NS" scale deployment scaled-without-a-trace --replicas=4

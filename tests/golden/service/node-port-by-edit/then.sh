@@ -1,0 +1,1 @@
+kubectl --namespace "$NS" patch service node-port-by-edit --patch '{"spec":{"type":"NodePort"}}'

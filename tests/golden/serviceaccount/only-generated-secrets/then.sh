@@ -1,0 +1,4 @@
+kubectl --namespace "$NS" patch serviceaccount builder --field-manager=kube-controller-manager --patch '
+secrets:
+- name: builder-token-x7k2p
+'
