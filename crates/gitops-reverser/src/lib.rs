@@ -16,3 +16,5 @@ pub mod discovery;
 pub mod routing;
 /// What lives in the cluster: one list and watch per type.
 pub mod watch;
+/// From observations to what each destination should hold.
+pub mod dispatch;

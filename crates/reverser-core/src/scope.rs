@@ -105,10 +105,9 @@ impl CompleteScopes {
         self.0.retain(|complete| complete.scope != *scope);
     }
 
-    /// Whether everything is known of exactly this scope.
-    #[must_use]
-    pub fn contains(&self, scope: &ScopeKey) -> bool {
-        self.0.iter().any(|complete| complete.scope == *scope)
+    /// The proofs.
+    pub fn iter(&self) -> impl Iterator<Item = &CompleteScope> {
+        self.0.iter()
     }
 
     /// Whether every object of this type in this namespace is known.

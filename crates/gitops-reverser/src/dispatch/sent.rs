@@ -1,0 +1,186 @@
+//! What follows from what was seen.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use reverser_api::git_destination::SecretsMode;
+use reverser_core::blob_id::BlobId;
+use reverser_core::canon::Manifest;
+use reverser_core::ignore::{Ignored, IgnoredField};
+use reverser_core::labels::Labels;
+use reverser_core::object_key::TypeKey;
+use reverser_core::plan::{DeleteProof, Operations, Wanted};
+use reverser_core::repo_path::RepoPath;
+use reverser_core::scope::{CompleteScopes, ScopeKey};
+use reverser_core::selection::Facts;
+
+use super::object_state::ObjectState;
+use crate::identity::Id;
+use crate::routing::{Destination, Form, Need, Target};
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell the writer of a branch about one of its destinations.
+    Writer(Target, Id, ToWriter),
+    /// List a type again: contents are needed that are not kept.
+    ListAgain(TypeKey),
+}
+
+/// What a writer is told about a destination.
+#[derive(Debug)]
+pub enum ToWriter {
+    /// How it is to be written from now on.
+    Settings(Box<Destination>),
+    /// It is not written any more.
+    Forget,
+    /// A file should have this content.
+    Put {
+        /// Where.
+        path: RepoPath,
+        /// What.
+        wanted: Wanted,
+        /// The content.
+        content: Box<str>,
+    },
+    /// A file is not wanted any more.
+    Remove {
+        /// Where.
+        path: RepoPath,
+        /// Why it may go; without a reason it stays.
+        proof: Option<DeleteProof>,
+    },
+    /// What is known about the types of this destination.
+    Knowledge(Box<Knowledge>),
+}
+
+/// What is known about the types of a destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// Scopes of which everything is known.
+    pub complete: CompleteScopes,
+    /// Types whose files may go.
+    pub deletable: HashSet<TypeKey>,
+    /// Scopes of which not everything is known, and why.
+    pub unknown: BTreeMap<ScopeKey, String>,
+    /// Scopes whose first list has not ended, either way.
+    pub pending: BTreeSet<TypeKey>,
+}
+
+impl Knowledge {
+    /// Adds one type.
+    pub(super) fn add(
+        &mut self,
+        type_key: &TypeKey,
+        deletes: bool,
+        state: Option<(&CompleteScopes, &BTreeMap<ScopeKey, String>)>,
+    ) {
+        let Some((complete, lost)) = state else {
+            self.pending.insert(type_key.clone());
+            return;
+        };
+        if deletes {
+            self.deletable.insert(type_key.clone());
+        }
+        let mut known = false;
+        for proof in complete.iter() {
+            self.complete.insert(proof.clone());
+            known = true;
+        }
+        for (scope, reason) in lost {
+            self.unknown.insert(scope.clone(), reason.clone());
+            known = true;
+        }
+        if !known {
+            self.pending.insert(type_key.clone());
+        }
+    }
+
+    pub(super) fn mentions(&self, type_key: &TypeKey) -> bool {
+        self.deletable.contains(type_key)
+            || self.pending.contains(type_key)
+            || self.unknown.keys().any(|scope| scope.type_key == *type_key)
+    }
+}
+
+/// The destinations that want an object, and what may be done about differences.
+pub(super) fn selected_destinations(
+    need: &Need,
+    object: &ObjectState,
+    namespace: Option<&str>,
+    namespaces: &BTreeMap<String, Labels>,
+) -> BTreeMap<Id, Operations> {
+    let labels = namespace.and_then(|namespace| namespaces.get(namespace));
+    let namespace_label = |key: &str| {
+        labels
+            .and_then(|labels| labels.get(key))
+            .map(String::as_str)
+    };
+    let facts = Facts {
+        namespace,
+        noise: object.noise,
+    };
+    let mut selected: BTreeMap<Id, Operations> = BTreeMap::new();
+    for route in &need.routes {
+        if route
+            .part
+            .selects(facts, route.named_although_excluded, namespace_label)
+            && route.selector.selects(|key| object.label(key))
+        {
+            let operations = route.part.operations;
+            selected
+                .entry(route.destination.clone())
+                .and_modify(|known| *known = known.or(operations))
+                .or_insert(operations);
+        }
+    }
+    selected
+}
+
+/// An object's manifest, written once for each form that is asked for.
+pub(super) struct Content<'a> {
+    manifest: Manifest<'a>,
+    plain: Option<(BlobId, Box<str>)>,
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn new(manifest: Manifest<'a>) -> Self {
+        Self {
+            manifest,
+            plain: None,
+        }
+    }
+
+    /// The content in a destination's form; nothing if it does not want the object at all.
+    pub(super) fn in_form(&mut self, form: &Form) -> Option<(BlobId, Box<str>)> {
+        if self.manifest.is_secret() && form.secrets != SecretsMode::AsIs {
+            return None;
+        }
+        let ignored = ignored(form);
+        if ignored.is_empty() {
+            return Some(
+                self.plain
+                    .get_or_insert_with(|| written(&self.manifest))
+                    .clone(),
+            );
+        }
+        let mut manifest = self.manifest.clone();
+        ignored.remove_from(&mut manifest);
+        Some(written(&manifest))
+    }
+}
+
+fn written(manifest: &Manifest<'_>) -> (BlobId, Box<str>) {
+    let text = manifest.to_yaml();
+    (BlobId::of(text.as_bytes()), text.into())
+}
+
+fn ignored(form: &Form) -> Ignored {
+    let fields = form.ignore.fields.iter();
+    Ignored {
+        annotations: form.ignore.annotations.clone(),
+        labels: form.ignore.labels.clone(),
+        fields: fields
+            .map(|field| IgnoredField::new(&field.pointer, field.kind.as_deref()))
+            .collect(),
+    }
+}

@@ -1,0 +1,339 @@
+//! Sequences of events, and what they mean for a destination.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use reverser_core::catalogue::{Catalogue, ServedType};
+use reverser_core::selection::Exclusions;
+use reverser_git::Scheme;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::routing::{Configuration, RoutingOptions};
+
+/// A namespace `shop` with a destination, whose writer is a map of files.
+struct World {
+    dispatcher: Dispatcher,
+    configuration: Configuration,
+    files: BTreeMap<String, String>,
+    removed: Vec<(String, Option<DeleteProof>)>,
+    listed_again: usize,
+    knowledge: Knowledge,
+}
+
+fn config_maps() -> Scope {
+    let type_key = TypeKey::new("", "v1", "configmaps").unwrap();
+    Scope {
+        type_key,
+        kind: "ConfigMap".into(),
+        namespace: None,
+    }
+}
+
+fn catalogue() -> Catalogue {
+    let served = ServedType {
+        key: config_maps().type_key,
+        kind: "ConfigMap".into(),
+        namespaced: true,
+        preferred: true,
+    };
+    Catalogue::from_types(vec![served])
+}
+
+fn object<T: serde::de::DeserializeOwned>(name: &str, spec: &Value) -> Arc<T> {
+    let object = json!({
+        "apiVersion": "configbutler.ai/v1alpha1", "kind": "X",
+        "metadata": {"name": name, "namespace": "shop"}, "spec": spec,
+    });
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+fn config_map(name: &str, version: u64, value: &str) -> Box<str> {
+    labelled(name, version, value, &json!({}))
+}
+
+fn labelled(name: &str, version: u64, value: &str, labels: &Value) -> Box<str> {
+    let metadata = json!({
+        "name": name, "namespace": "shop", "uid": format!("uid-{name}"),
+        "resourceVersion": version.to_string(), "labels": labels,
+    });
+    json!({"metadata": metadata, "data": {"value": value}})
+        .to_string()
+        .into()
+}
+
+impl World {
+    fn new() -> Self {
+        let mut configuration = Configuration::default();
+        configuration
+            .namespaces
+            .insert("shop".into(), BTreeMap::new());
+        let repo = json!({"repoUrl": "https://git.example.com/r.git", "allowedBranches": ["main"]});
+        configuration
+            .repos
+            .insert(Id::new("shop", "repo"), object("repo", &repo));
+        let destination =
+            json!({"repoRef": {"name": "repo"}, "branch": "main", "baseFolder": "prod"});
+        configuration
+            .destinations
+            .insert(Id::new("shop", "prod"), object("prod", &destination));
+        let mut world = Self {
+            dispatcher: Dispatcher::new(NoiseFilter::without([]).unwrap()),
+            configuration,
+            files: BTreeMap::new(),
+            removed: Vec::new(),
+            listed_again: 0,
+            knowledge: Knowledge::default(),
+        };
+        world.rule("rule", &json!({}));
+        world
+    }
+
+    fn rule(&mut self, name: &str, change: &Value) {
+        let mut spec =
+            json!({"destinationRef": {"name": "prod"}, "rules": [{"resources": ["configmaps"]}]});
+        for (key, value) in change.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        self.configuration
+            .watch_rules
+            .insert(Id::new("shop", name), object(name, &spec));
+        self.route();
+    }
+
+    fn route(&mut self) {
+        let options = RoutingOptions {
+            schemes: vec![Scheme::Https],
+            secrets_mode: reverser_api::git_destination::SecretsMode::AsIs,
+            exclusions: Exclusions::new(true, &[]),
+            watch_all: false,
+            max_types: 300,
+        };
+        let routing = Arc::new(Routing::of(&self.configuration, &catalogue(), &options));
+        let namespaces = Arc::new(self.configuration.namespaces.clone());
+        let effects = self.dispatcher.route(&routing, namespaces, |_| true);
+        self.apply(effects);
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        let effects = self.dispatcher.observe(&config_maps(), observation);
+        self.apply(effects);
+    }
+
+    fn see(&mut self, object: Box<str>) {
+        self.observe(Observation::Seen {
+            object,
+            live: true,
+            added: false,
+        });
+    }
+
+    fn list(&mut self, objects: Vec<Box<str>>) {
+        self.observe(Observation::ListStarted);
+        for object in objects {
+            self.observe(Observation::Seen {
+                object,
+                live: false,
+                added: false,
+            });
+        }
+        self.observe(Observation::Listed(ListOutcome::Complete));
+    }
+
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::ListAgain(_) => self.listed_again += 1,
+                Effect::Writer(_, _, ToWriter::Put { path, content, .. }) => {
+                    self.files.insert(path.to_string(), content.into());
+                }
+                Effect::Writer(_, _, ToWriter::Remove { path, proof }) => {
+                    self.files.remove(path.as_str());
+                    self.removed.push((path.to_string(), proof));
+                }
+                Effect::Writer(_, _, ToWriter::Knowledge(knowledge)) => self.knowledge = *knowledge,
+                Effect::Writer(_, _, ToWriter::Settings(_) | ToWriter::Forget) => {}
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let name = |path: &'_ String| path.rsplit('/').next().map(str::len).unwrap_or(0);
+        self.files
+            .keys()
+            .map(|path| &path[path.len() - name(path)..path.len() - 5])
+            .collect()
+    }
+}
+
+#[test]
+fn listed_and_changed_objects_are_sent_once_for_each_content() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x"), config_map("b", 2, "y")]);
+    assert_eq!(world.names(), ["a", "b"]);
+    world.files.clear();
+    world.see(config_map("a", 3, "x"));
+    assert_eq!(
+        world.names(),
+        Vec::<&str>::new(),
+        "a new version with the same content is no news"
+    );
+    world.see(config_map("a", 4, "z"));
+    assert_eq!(world.names(), ["a"]);
+}
+
+#[test]
+fn older_state_never_replaces_newer() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 10, "new")]);
+    world.see(config_map("a", 9, "old"));
+    assert!(world.files.values().all(|file| file.contains("new")));
+}
+
+#[test]
+fn a_deletion_is_proven_by_its_event_and_only_for_that_uid() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    let other = config_map("a", 2, "x").replace("uid-a", "uid-before");
+    world.observe(Observation::Gone {
+        object: other.into(),
+    });
+    assert_eq!(world.names(), ["a"]);
+    world.observe(Observation::Gone {
+        object: config_map("a", 3, "x"),
+    });
+    assert_eq!(
+        world.removed,
+        [(
+            "core/v1/configmaps/shop/a.yaml".into(),
+            Some(DeleteProof::Deleted)
+        )]
+    );
+}
+
+#[test]
+fn a_complete_list_proves_absence_and_a_broken_one_does_not() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x"), config_map("b", 2, "y")]);
+    world.observe(Observation::ListStarted);
+    world.observe(Observation::Undecodable {
+        name: None,
+        reason: "bad".into(),
+    });
+    world.observe(Observation::Listed(ListOutcome::Complete));
+    assert_eq!(world.names(), ["a", "b"]);
+    assert_eq!(world.knowledge.unknown.len(), 1);
+    world.observe(Observation::ListStarted);
+    let lost = Observation::Lost {
+        reason: crate::watch::LossReason::Timeout,
+        message: "x".into(),
+    };
+    world.observe(lost);
+    assert_eq!(world.names(), ["a", "b"]);
+    world.list(vec![config_map("b", 2, "y")]);
+    assert_eq!(world.names(), ["b"]);
+    assert_eq!(world.removed[0].1, Some(DeleteProof::AbsentFromList));
+    assert_eq!(world.knowledge.unknown.len(), 0);
+}
+
+#[test]
+fn an_object_that_cannot_be_read_keeps_the_scope_unknown() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x"), "{\"metadata\":{}}".into()]);
+    assert_eq!(world.names(), ["a"]);
+    assert!(
+        !world
+            .knowledge
+            .complete
+            .covers(&config_maps().type_key, Some("shop"))
+    );
+}
+
+#[test]
+fn unlabelling_takes_an_object_out_and_labelling_brings_it_in() {
+    let mut world = World::new();
+    world.rule(
+        "rule",
+        &json!({"objectSelector": {"matchLabels": {"tier": "web"}}}),
+    );
+    world.list(vec![config_map("a", 1, "x")]);
+    assert_eq!(world.names(), Vec::<&str>::new());
+    world.see(labelled("a", 2, "x", &json!({"tier": "web"})));
+    assert_eq!(world.names(), ["a"]);
+    world.see(labelled("a", 3, "x", &json!({"tier": "db"})));
+    assert_eq!(world.removed[0].1, Some(DeleteProof::Deselected));
+}
+
+#[test]
+fn deleting_a_rule_removes_what_no_other_rule_selects() {
+    let mut world = World::new();
+    world.rule(
+        "web",
+        &json!({"objectSelector": {"matchLabels": {"tier": "web"}}}),
+    );
+    assert_eq!(
+        world.listed_again, 1,
+        "a new rule may want what was not kept"
+    );
+    world.list(vec![
+        config_map("a", 1, "x"),
+        labelled("b", 2, "y", &json!({"tier": "web"})),
+    ]);
+    world
+        .configuration
+        .watch_rules
+        .remove(&Id::new("shop", "rule"));
+    world.route();
+    assert_eq!(world.names(), ["b"]);
+    assert_eq!(world.removed[0].1, Some(DeleteProof::RuleDeleted));
+}
+
+#[test]
+fn a_rule_that_is_refused_keeps_its_files() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.rule(
+        "rule",
+        &json!({"destinationRef": {"name": "prod", "namespace": "elsewhere"}}),
+    );
+    world.rule(
+        "refused",
+        &json!({"objectSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}),
+    );
+    assert_eq!(
+        world.removed.len(),
+        1,
+        "the rule that points elsewhere left, the refused one was not there"
+    );
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.rule(
+        "rule",
+        &json!({"objectSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}),
+    );
+    assert_eq!(world.names(), ["a"]);
+    assert!(world.removed.is_empty());
+}
+
+#[test]
+fn deleting_a_destination_leaves_its_files() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.configuration.destinations.clear();
+    world.route();
+    assert_eq!(world.names(), ["a"]);
+}
+
+#[test]
+fn without_the_operation_a_deletion_has_no_proof() {
+    let mut world = World::new();
+    let rules =
+        json!({"rules": [{"resources": ["configmaps"], "operations": ["CREATE", "UPDATE"]}]});
+    world.rule("rule", &rules);
+    world.list(vec![config_map("a", 1, "x")]);
+    world.observe(Observation::Gone {
+        object: config_map("a", 2, "x"),
+    });
+    assert_eq!(world.removed[0].1, None);
+    assert!(world.knowledge.deletable.is_empty());
+}
