@@ -54,7 +54,6 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
 pub(crate) struct CloneCache {
     path: PathBuf,
     contents: Contents,
-    store: ObjectStore,
 }
 
 impl CloneCache {
@@ -79,7 +78,10 @@ impl CloneCache {
         fs::write(path.join("objects/info/alternates"), alternate)?;
         // Last: without it the clone does not count.
         fs::write(path.join("origin"), origin(remote, branch, contents))?;
-        Self::with_store(path, contents)
+        Ok(Self {
+            path: path.to_owned(),
+            contents,
+        })
     }
 
     /// Opens a clone of this branch. `None` if there is none, or one of something else, or one
@@ -101,18 +103,12 @@ impl CloneCache {
         let Some(contents) = contents.filter(|_| config == CONFIG) else {
             return Ok(None);
         };
-        let clone = Self::with_store(path, contents)?;
-        clone.remove_leftovers()?;
-        Ok(Some(clone))
-    }
-
-    fn with_store(path: &Path, contents: Contents) -> io::Result<Self> {
-        let store = ObjectStore::open(&path.join("objects"))?;
-        Ok(Self {
+        let clone = Self {
             path: path.to_owned(),
             contents,
-            store,
-        })
+        };
+        clone.remove_leftovers()?;
+        Ok(Some(clone))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -127,14 +123,10 @@ impl CloneCache {
         self.contents
     }
 
-    pub(crate) fn store(&self) -> &ObjectStore {
-        &self.store
-    }
-
-    /// Looks at the objects folder afresh, after somebody else has written to it.
-    pub(crate) fn reload(&mut self) -> io::Result<()> {
-        self.store = ObjectStore::open(&self.objects())?;
-        Ok(())
+    /// Its objects, as they are now. Opened for each use: that is cheap, and what was opened once
+    /// does not know what has been written since.
+    pub(crate) fn store(&self) -> io::Result<ObjectStore> {
+        ObjectStore::open(&self.objects())
     }
 
     /// Where the tip ref stands.
@@ -214,7 +206,10 @@ impl CloneCache {
         crate::crash_point::crash_point("swap: old moved away");
         fs::rename(&self.path, place)?;
         remove_folder(old)?;
-        Self::with_store(place, self.contents)
+        Ok(Self {
+            path: place.to_owned(),
+            contents: self.contents,
+        })
     }
 }
 

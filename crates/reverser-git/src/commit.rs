@@ -168,16 +168,18 @@ fn commit_bytes(
     plan: &CommitPlan,
     signer: Option<&dyn Signer>,
 ) -> Result<Vec<u8>, SigningFailed> {
-    let mut header = format!("tree {tree}\n");
-    if let Some(parent) = parent {
-        header.push_str(&format!("parent {parent}\n"));
-    }
-    header.push_str(&format!(
-        "author {}\ncommitter {}\n",
-        plan.author, plan.committer
-    ));
+    let CommitPlan {
+        author,
+        committer,
+        message,
+        ..
+    } = plan;
+    let parent = parent
+        .map(|parent| format!("parent {parent}\n"))
+        .unwrap_or_default();
+    let header = format!("tree {tree}\n{parent}author {author}\ncommitter {committer}\n");
     // Git forbids NUL in a message and ends it with a newline.
-    let message = format!("{}\n", plan.message.replace('\0', "\u{fffd}").trim_end());
+    let message = format!("{}\n", message.replace('\0', "\u{fffd}").trim_end());
     let unsigned = format!("{header}\n{message}");
     let Some(signer) = signer else {
         return Ok(unsigned.into_bytes());

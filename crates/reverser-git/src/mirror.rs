@@ -1,6 +1,9 @@
 //! The mirror of one branch: everything the operator does with Git goes through here.
 
-use std::collections::HashMap;
+mod errors;
+mod pushing;
+
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,20 +12,20 @@ use crate::branch_name::BranchName;
 use crate::cancel::CancelToken;
 use crate::clone_cache::{CloneCache, Contents, GrowthLimits, lock_folder, remove_folder};
 use crate::commit::{self, CommitFailure, blobs_below};
-use crate::commit_plan::{CommitPlan, Committed, Prepared, Tip};
+use crate::commit_plan::{CommitPlan, Committed, Tip};
 use crate::crash_point::crash_point;
 use crate::credentials::{Access, Credentials};
 use crate::object_id::{BlobId, CommitId};
 use crate::objects::ReadError;
-use crate::porcelain::{RemoteFailure, UnreachableCause};
 use crate::process::{Git, kill_orphans};
-use crate::push::{PushOptions, PushOutcome, Verdict, judge};
-use crate::remote::{Remote, RemoteProblem, Timeouts};
+use crate::remote::{Remote, Timeouts};
 use crate::remote_url::RemoteUrl;
 use crate::repo_path::FolderPath;
-use crate::signing::{Signer, SigningFailed};
+use crate::signing::Signer;
 use crate::staged_blobs::StagedBlobs;
-use crate::tree_snapshot::{EntryKind, SnapshotFailure, TreeSnapshot, read_snapshot};
+use crate::tree_snapshot::{SnapshotFailure, TreeSnapshot, read_snapshot};
+
+pub use errors::{CloneError, FetchError, OpenError};
 
 /// What a mirror may use, with defaults that suit an operator.
 #[derive(Debug, Clone, Default)]
@@ -33,79 +36,6 @@ pub struct MirrorOptions {
     pub growth: GrowthLimits,
     /// Stops its commands.
     pub cancel: CancelToken,
-}
-
-/// Why a mirror could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another mirror owns the folder, in this process or another one.
-    #[error("the cache folder {} is in use by another process", folder.display())]
-    InUse {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// The folder cannot be used.
-    #[error("the cache folder {} cannot be used", folder.display())]
-    Io {
-        /// The folder.
-        folder: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// Why the remote's state could not be had.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// The remote could not be used; see [`RemoteFailure::is_transient`].
-    #[error(transparent)]
-    Remote(#[from] RemoteFailure),
-    /// The operation was cancelled.
-    #[error("the operation was cancelled")]
-    Cancelled,
-    /// The clone could not be written, or git failed in a way that is not known.
-    #[error("the clone could not be brought up to date: {0}")]
-    Clone(String),
-    /// The disk.
-    #[error("the cache folder could not be used")]
-    Io(#[from] io::Error),
-}
-
-impl From<RemoteProblem> for FetchError {
-    fn from(problem: RemoteProblem) -> Self {
-        match problem {
-            RemoteProblem::Failed(failure) => Self::Remote(failure),
-            RemoteProblem::Cancelled => Self::Cancelled,
-            RemoteProblem::Unexplained(reason) => Self::Clone(reason),
-            RemoteProblem::Io(error) => Self::Io(error),
-        }
-    }
-}
-
-/// Why something could not be done with the clone. The next [`Mirror::fetch`] makes a damaged one
-/// anew.
-#[derive(Debug, thiserror::Error)]
-pub enum CloneError {
-    /// [`Mirror::fetch`] has not succeeded yet, or has failed since.
-    #[error("the branch has not been fetched")]
-    NotFetched,
-    /// A folder, or a parent of it, is something else in the branch.
-    #[error("`{path}` is {kind} in the repository, not a folder")]
-    NotAFolder {
-        /// From the root of the repository.
-        path: String,
-        /// What stands there.
-        kind: EntryKind,
-    },
-    /// An object of the clone is missing or damaged.
-    #[error("the clone is damaged and will be made anew: {0}")]
-    Damaged(String),
-    /// The disk.
-    #[error("the cache folder could not be used")]
-    Io(#[from] io::Error),
-    /// No signature.
-    #[error(transparent)]
-    Signing(#[from] SigningFailed),
 }
 
 /// Contents that were asked for.
@@ -146,8 +76,7 @@ pub struct Mirror {
     tip: Option<Tip>,
     /// Something in the clone was found to be damaged.
     damaged: bool,
-    // Held for its lock.
-    _lock: File,
+    lock: File,
 }
 
 impl Mirror {
@@ -194,7 +123,7 @@ impl Mirror {
             clone,
             tip: None,
             damaged: false,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -231,16 +160,16 @@ impl Mirror {
     /// [`FetchError`]; the mirror then knows no tip until a fetch succeeds.
     pub fn fetch(&mut self) -> Result<Tip, FetchError> {
         self.tip = None;
-        let usable = match &self.clone {
-            Some(clone) if !self.damaged => !clone.has_grown(&self.options.growth)?,
-            _ => false,
-        };
-        if usable {
+        let limits = &self.options.growth;
+        let usable = self
+            .clone
+            .as_ref()
+            .is_some_and(|clone| matches!(clone.has_grown(limits), Ok(false)));
+        if usable && !self.damaged {
             match self.update() {
-                Ok(tip) => return Ok(tip),
                 // Whatever is wrong with the clone, a fresh one does not have it.
-                Err(FetchError::Clone(_)) => {}
-                Err(error) => return Err(error),
+                Err(FetchError::Clone(_) | FetchError::Io(_)) => {}
+                done => return done,
             }
         }
         let contents = self
@@ -292,16 +221,11 @@ impl Mirror {
 
     /// Checks that what was fetched can be read, and makes it the base of what follows.
     fn accept(&mut self, tip: Tip) -> Result<Tip, FetchError> {
-        let clone = self
-            .clone
-            .as_mut()
-            .ok_or_else(|| FetchError::Clone("there is none".to_owned()))?;
-        clone.reload()?;
-        if let Some(commit) = tip.base() {
-            let read = clone
-                .store()
+        if let (Some(clone), Some(commit)) = (&self.clone, tip.base()) {
+            let store = clone.store()?;
+            let read = store
                 .tree_of(commit)
-                .and_then(|tree| clone.store().tree(tree, &mut Vec::new()));
+                .and_then(|tree| store.tree(tree, &mut Vec::new()));
             read.map_err(|error| FetchError::Clone(error.to_string()))?;
         }
         self.tip = Some(tip);
@@ -318,10 +242,11 @@ impl Mirror {
         let Some(commit) = tip.base() else {
             return Ok(TreeSnapshot::default());
         };
-        let root = clone.store().tree_of(commit);
-        let result = root
+        let store = clone.store()?;
+        let result = store
+            .tree_of(commit)
             .map_err(SnapshotFailure::Read)
-            .and_then(|root| read_snapshot(clone.store(), root, Some(folder)));
+            .and_then(|root| read_snapshot(&store, root, Some(folder)));
         result.map_err(|failure| match failure {
             SnapshotFailure::NotAFolder { path, kind } => CloneError::NotAFolder { path, kind },
             SnapshotFailure::Read(error) => self.note_damage(&error),
@@ -340,115 +265,13 @@ impl Mirror {
         signer: Option<&dyn Signer>,
     ) -> Result<Committed, CloneError> {
         let (clone, tip) = self.fetched()?;
-        let result = commit::build(clone.store(), &clone.objects(), tip, plans, signer);
+        let result = commit::build(&clone.store()?, &clone.objects(), tip, plans, signer);
         crash_point("commit: written");
         result.map_err(|failure| match failure {
             CommitFailure::Read(error) => self.note_damage(&error),
             CommitFailure::Write(error) => CloneError::Io(error),
             CommitFailure::Sign(error) => CloneError::Signing(error),
         })
-    }
-
-    /// Pushes prepared commits, and settles by asking the remote where the connection was lost.
-    ///
-    /// # Errors
-    /// [`CloneError`] only if git could not be run; how the push ended is a value.
-    pub fn push(
-        &mut self,
-        prepared: &Prepared,
-        options: &PushOptions,
-    ) -> Result<PushOutcome, CloneError> {
-        let mut reason = None;
-        // The second time after a loss: the remote still shows the old tip, and that decides.
-        for _ in 0..2 {
-            match self.push_once(prepared, options)? {
-                Verdict::Pushed => return self.pushed(prepared.head),
-                Verdict::Refused(refusal) => return Ok(PushOutcome::Refused(refusal)),
-                Verdict::Failed(failure) => return Ok(failure.into()),
-                Verdict::LocalDamage => {
-                    self.damaged = true;
-                    return Ok(PushOutcome::Stale {
-                        tip: prepared.base.branch(),
-                    });
-                }
-                Verdict::Stale => return self.moved(prepared),
-                Verdict::RefusedOrStale(refusal) => {
-                    return match self.moved(prepared)? {
-                        PushOutcome::Stale { tip } if tip == prepared.base.branch() => {
-                            Ok(PushOutcome::Refused(refusal))
-                        }
-                        moved => Ok(moved),
-                    };
-                }
-                Verdict::Ambiguous(why) => {
-                    crash_point("push: ambiguous");
-                    let reason = reason.get_or_insert(why);
-                    match self.remote().ask_tip() {
-                        Ok(tip) if tip == Some(prepared.head) => return self.pushed(prepared.head),
-                        Ok(tip) if tip == prepared.base.branch() => {}
-                        Ok(tip) => return Ok(PushOutcome::Stale { tip }),
-                        Err(_) => {
-                            return Ok(PushOutcome::Unknown {
-                                reason: reason.clone(),
-                            });
-                        }
-                    }
-                }
-            }
-        }
-        Ok(PushOutcome::Unknown {
-            reason: reason.unwrap_or_default(),
-        })
-    }
-
-    fn push_once(
-        &mut self,
-        prepared: &Prepared,
-        options: &PushOptions,
-    ) -> Result<Verdict, CloneError> {
-        let clone = self.clone.as_ref().ok_or(CloneError::NotFetched)?;
-        clone.remove_leftovers()?;
-        crash_point("push: about to start");
-        let remote = self.remote();
-        let finished = match remote.push(clone.path(), prepared, options) {
-            Ok(finished) => finished,
-            Err(RemoteProblem::Io(error)) => return Err(CloneError::Io(error)),
-            Err(problem) => return Ok(Verdict::Ambiguous(format!("{problem:?}"))),
-        };
-        crash_point("push: returned");
-        let verdict = judge(&finished, &self.branch.full_ref());
-        Ok(match verdict {
-            // Only this knows how to find the address that a redirect names.
-            Verdict::Failed(_) => match remote.explain(&finished) {
-                RemoteProblem::Failed(failure) => Verdict::Failed(failure),
-                _ => verdict,
-            },
-            verdict => verdict,
-        })
-    }
-
-    /// The remote confirmed `head`.
-    fn pushed(&mut self, head: CommitId) -> Result<PushOutcome, CloneError> {
-        if let Some(clone) = &self.clone {
-            clone.set_tip(head)?;
-        }
-        crash_point("push: confirmed");
-        self.tip = Some(Tip::Branch(head));
-        Ok(PushOutcome::Pushed { tip: head })
-    }
-
-    /// The branch is not where it was expected: says where it is.
-    fn moved(&mut self, prepared: &Prepared) -> Result<PushOutcome, CloneError> {
-        match self.remote().ask_tip() {
-            Ok(tip) if tip == Some(prepared.head) => self.pushed(prepared.head),
-            Ok(tip) => Ok(PushOutcome::Stale { tip }),
-            Err(RemoteProblem::Failed(failure)) => Ok(failure.into()),
-            Err(RemoteProblem::Io(error)) => Err(CloneError::Io(error)),
-            Err(RemoteProblem::Cancelled) => {
-                Ok(unreachable_now("the operation was cancelled".to_owned()))
-            }
-            Err(RemoteProblem::Unexplained(reason)) => Ok(unreachable_now(reason)),
-        }
     }
 
     /// The contents of blobs that the tip names, fetched in one round trip where they are not here.
@@ -481,9 +304,6 @@ impl Mirror {
             }
             Err(problem) => return Err(problem.into()),
         }
-        if let Some(clone) = &mut self.clone {
-            clone.reload()?;
-        }
         let rest = self.local_blobs(&blobs.missing)?;
         blobs.found.extend(rest.found);
         blobs.missing = rest.missing;
@@ -496,8 +316,9 @@ impl Mirror {
             blobs.missing.extend(ids);
             return Ok(blobs);
         };
+        let store = clone.store()?;
         for id in ids {
-            match clone.store().blob(*id) {
+            match store.blob(*id) {
                 Ok(Some(content)) => {
                     blobs.found.insert(*id, content);
                 }
@@ -517,25 +338,32 @@ impl Mirror {
     /// # Errors
     /// [`CloneError`]
     pub fn retain_staged(&mut self, keep: impl Fn(BlobId) -> bool) -> Result<(), CloneError> {
-        let Some(clone) = &self.clone else {
-            return Ok(self.staged.retain(keep, |_| false, Path::new(""))?);
-        };
-        // A server that sends all contents takes those of the tip for known and sends others as
-        // differences to them.
-        let needed = match (clone.contents(), self.tip.and_then(Tip::base)) {
-            (Contents::All, Some(commit)) => {
-                let tree = clone.store().tree_of(commit);
-                tree.and_then(|tree| blobs_below(clone.store(), tree))
-                    .map_err(|error| self.note_damage(&error))?
+        let (needed, objects) = match &self.clone {
+            // A server that sends all contents takes those of the tip for known, and sends others
+            // as differences to them.
+            Some(clone) if clone.contents() == Contents::All => {
+                let Some(tip) = self.tip else {
+                    return Ok(());
+                };
+                (self.blobs_of(tip)?, clone.objects())
             }
-            _ => std::collections::HashSet::new(),
+            Some(clone) => (HashSet::new(), clone.objects()),
+            None => (HashSet::new(), PathBuf::new()),
         };
-        let Some(clone) = &mut self.clone else {
-            return Ok(());
+        Ok(self
+            .staged
+            .retain(keep, |id| needed.contains(&id), &objects)?)
+    }
+
+    fn blobs_of(&self, tip: Tip) -> Result<HashSet<BlobId>, CloneError> {
+        let (Some(clone), Some(commit)) = (&self.clone, tip.base()) else {
+            return Ok(HashSet::new());
         };
-        self.staged
-            .retain(keep, |id| needed.contains(&id), &clone.objects())?;
-        Ok(clone.reload()?)
+        let store = clone.store()?;
+        let blobs = store
+            .tree_of(commit)
+            .and_then(|tree| blobs_below(&store, tree));
+        blobs.map_err(|error| CloneError::Damaged(error.to_string()))
     }
 
     fn fetched(&self) -> Result<(&CloneCache, Tip), CloneError> {
@@ -564,6 +392,14 @@ impl Mirror {
     }
 }
 
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        // Closing is not enough: a program that another thread is just starting may hold a copy of
+        // the file until it runs.
+        let _ = self.lock.unlock();
+    }
+}
+
 impl std::fmt::Debug for Mirror {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mirror")
@@ -587,11 +423,4 @@ fn fetch_into(remote: &Remote<'_>, clone: &CloneCache) -> Result<Tip, FetchError
         return Ok(Tip::NewFrom(tip()?));
     }
     Ok(Tip::Empty)
-}
-
-fn unreachable_now(reason: String) -> PushOutcome {
-    PushOutcome::Unreachable {
-        cause: UnreachableCause::Interrupted,
-        reason,
-    }
 }

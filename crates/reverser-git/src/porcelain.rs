@@ -42,7 +42,7 @@ pub(crate) fn parse_version(answer: &str) -> Option<GitVersion> {
 /// An answer that is not in the form that git documents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("git's answer is not understood: {0:?}")]
-pub struct UnknownAnswer(pub(crate) String);
+pub(crate) struct UnknownAnswer(pub(crate) String);
 
 /// Reads the answer to `git ls-remote origin <ref>`: where the ref stands, if it exists.
 pub(crate) fn parse_ls_remote(

@@ -201,6 +201,8 @@ impl Git {
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_ATTR_NOSYSTEM", "1")
             .env("GIT_NO_REPLACE_OBJECTS", "1")
+            // A damaged object in the clone would be fetched again, and again, without end.
+            .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_TERMINAL_PROMPT", "0")
             // Set but empty: nobody is asked, not even SSH_ASKPASS.
             .env("GIT_ASKPASS", "")
@@ -499,7 +501,7 @@ mod tests {
         .unwrap()
     }
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn outputs_and_the_end_are_reported() {

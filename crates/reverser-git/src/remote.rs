@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::branch_name::BranchName;
 use crate::cancel::CancelToken;
 use crate::clone_cache::{Contents, TIP_REF};
-use crate::commit_plan::Prepared;
+use crate::commit_plan::{Prepared, Tip};
 use crate::credentials::Credentials;
 use crate::object_id::{BlobId, CommitId};
 use crate::porcelain::{
@@ -30,7 +30,7 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            transfer: Duration::from_secs(300),
+            transfer: Duration::from_mins(5),
             ask: Duration::from_secs(30),
         }
     }
@@ -139,7 +139,7 @@ impl Remote<'_> {
             .config("fetch.negotiationAlgorithm", "noop")
             .arg("--stdin")
             .arg("origin")
-            .stdin(ids.iter().map(|id| format!("{id}\n")).collect::<String>().into_bytes());
+            .stdin(lines(ids));
         let finished = self.run(fetch, self.timeouts.transfer)?;
         match finished.end {
             End::Success => Ok(true),
@@ -173,7 +173,7 @@ impl Remote<'_> {
         for option in options.as_slice() {
             push = push.arg(format!("--push-option={option}"));
         }
-        if prepared.base.branch().is_none() {
+        if matches!(prepared.base, Tip::NewFrom(_)) {
             // The default branch may have moved on; the server is asked what of ours it has.
             push = push.config("push.negotiate", "true");
         }
@@ -236,6 +236,11 @@ impl Remote<'_> {
             reason,
         }
     }
+}
+
+fn lines(ids: &[BlobId]) -> Vec<u8> {
+    let names: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    format!("{}\n", names.join("\n")).into_bytes()
 }
 
 /// Leaves the contents on the server. Only commands that fetch may know that the clone is a partial

@@ -1,7 +1,12 @@
 //! Signatures on commits: a seam, and SSH signatures behind it.
 
+mod rsa;
+
 use secrecy::{ExposeSecret, SecretString};
-use ssh_key::{HashAlg, LineEnding, PrivateKey};
+use ssh_key::private::KeypairData;
+use ssh_key::{HashAlg, LineEnding, PrivateKey, SshSig};
+
+use rsa::RsaSigner;
 
 /// Signs commits. The answer is the text that goes into the commit's `gpgsig` header, in whatever
 /// armour its kind of signature uses.
@@ -37,7 +42,12 @@ pub enum BadSigningKey {
 /// Signs as `git -c gpg.format=ssh commit -S` does, with an ed25519 or RSA key.
 pub struct SshSigner {
     key: PrivateKey,
+    /// For an RSA key.
+    rsa: Option<RsaSigner>,
 }
+
+/// What an SSH signature of Git says that it is for.
+const NAMESPACE: &str = "git";
 
 impl SshSigner {
     /// Reads a private key in OpenSSH's form.
@@ -54,14 +64,12 @@ impl SshSigner {
                 .decrypt(phrase.expose_secret())
                 .map_err(|_| BadSigningKey::Passphrase)?,
         };
-        let algorithm = key.algorithm();
-        if !matches!(
-            algorithm,
-            ssh_key::Algorithm::Ed25519 | ssh_key::Algorithm::Rsa { .. }
-        ) {
-            return Err(BadSigningKey::Algorithm(algorithm.to_string()));
-        }
-        Ok(Self { key })
+        let rsa = match key.key_data() {
+            KeypairData::Ed25519(_) => None,
+            KeypairData::Rsa(pair) => Some(RsaSigner::new(pair).ok_or(BadSigningKey::Form)?),
+            _ => return Err(BadSigningKey::Algorithm(key.algorithm().to_string())),
+        };
+        Ok(Self { key, rsa })
     }
 
     /// The public half, as it stands in `allowed_signers` and at the forge.
@@ -75,7 +83,16 @@ impl SshSigner {
 
 impl Signer for SshSigner {
     fn sign(&self, payload: &[u8]) -> Result<String, SigningFailed> {
-        let signed = self.key.sign("git", HashAlg::Sha512, payload);
+        let signed = match &self.rsa {
+            None => self.key.sign(NAMESPACE, HashAlg::Sha512, payload),
+            Some(rsa) => {
+                SshSig::signed_data(NAMESPACE, HashAlg::Sha512, payload).and_then(|data| {
+                    let signature = rsa.sign(&data).ok_or(ssh_key::Error::Crypto)?;
+                    let public = self.key.public_key().key_data().clone();
+                    SshSig::new(public, NAMESPACE, HashAlg::Sha512, signature)
+                })
+            }
+        };
         let pem = signed.and_then(|signature| signature.to_pem(LineEnding::LF));
         pem.map_err(|error| SigningFailed(error.to_string()))
     }

@@ -71,7 +71,7 @@ impl StagedBlobs {
             let folder = folder?;
             let name = folder.file_name().to_string_lossy().into_owned();
             if name == "pack" {
-                self.retain_packs(&folder.path(), &keep, &absorb, clone_objects)?;
+                retain_packs(&folder.path(), &keep, &absorb, clone_objects)?;
                 continue;
             }
             for file in fs::read_dir(folder.path())? {
@@ -91,46 +91,45 @@ impl StagedBlobs {
         }
         Ok(())
     }
+}
 
-    /// A pack goes only as a whole: when nothing in it is wanted any more.
-    fn retain_packs(
-        &self,
-        folder: &Path,
-        keep: &impl Fn(BlobId) -> bool,
-        absorb: &impl Fn(BlobId) -> bool,
-        clone_objects: &Path,
-    ) -> io::Result<()> {
-        for file in fs::read_dir(folder)? {
-            let index = file?.path();
-            if index.extension().is_none_or(|extension| extension != "idx") {
-                continue;
-            }
-            let ids: HashSet<BlobId> = pack_object_ids(&fs::read(&index)?)
-                .unwrap_or_default()
-                .into_iter()
-                .map(BlobId::from_bytes)
-                .collect();
-            let pack = index.with_extension("pack");
-            if ids.iter().any(|id| keep(*id)) {
-                continue;
-            }
-            if ids.iter().any(|id| absorb(*id)) {
-                let target = clone_objects.join("pack");
-                fs::create_dir_all(&target)?;
-                for file in [&pack, &index] {
-                    fs::rename(
-                        file,
-                        target.join(file.file_name().expect("a file of the folder")),
-                    )?;
-                }
-            } else {
-                // The index first: without it the pack is invisible.
-                fs::remove_file(&index)?;
-                fs::remove_file(&pack)?;
-            }
+/// A pack goes only as a whole: when nothing in it is wanted any more.
+fn retain_packs(
+    folder: &Path,
+    keep: &impl Fn(BlobId) -> bool,
+    absorb: &impl Fn(BlobId) -> bool,
+    clone_objects: &Path,
+) -> io::Result<()> {
+    for file in fs::read_dir(folder)? {
+        let index = file?.path();
+        if index.extension().is_none_or(|extension| extension != "idx") {
+            continue;
         }
-        Ok(())
+        let ids: HashSet<BlobId> = pack_object_ids(&fs::read(&index)?)
+            .unwrap_or_default()
+            .into_iter()
+            .map(BlobId::from_bytes)
+            .collect();
+        let pack = index.with_extension("pack");
+        if ids.iter().any(|id| keep(*id)) {
+            continue;
+        }
+        if ids.iter().any(|id| absorb(*id)) {
+            let target = clone_objects.join("pack");
+            fs::create_dir_all(&target)?;
+            for file in [&pack, &index] {
+                fs::rename(
+                    file,
+                    target.join(file.file_name().expect("a file of the folder")),
+                )?;
+            }
+        } else {
+            // The index first: without it the pack is invisible.
+            fs::remove_file(&index)?;
+            fs::remove_file(&pack)?;
+        }
     }
+    Ok(())
 }
 
 /// Contents that become visible together.

@@ -141,7 +141,7 @@ impl Folder {
         let Some(slash) = rest.find('/') else {
             return Ok(self.edit_line(rest.as_bytes(), blob));
         };
-        let (name, end) = (rest[..slash].as_bytes(), from + slash);
+        let (name, end) = (&rest.as_bytes()[..slash], from + slash);
         if !self.lines.contains_key(name) {
             if blob.is_none() {
                 return Ok(Edited::Unchanged);
@@ -179,12 +179,9 @@ impl Folder {
     fn edit_line(&mut self, name: &[u8], blob: Option<BlobId>) -> Edited {
         match (self.lines.get(name), blob) {
             (None, None) => return Edited::Unchanged,
-            (Some(Line::Unread(_) | Line::Read(_)), None) => {
-                return Edited::Refused(PathRefusal::IsFolder);
-            }
             // A folder of which nothing is left after earlier deletions is none.
             (Some(Line::Read(folder)), Some(_)) if folder.is_empty() => {}
-            (Some(Line::Unread(_) | Line::Read(_)), Some(_)) => {
+            (Some(Line::Unread(_) | Line::Read(_)), _) => {
                 return Edited::Refused(PathRefusal::IsFolder);
             }
             (Some(Line::Leaf { mode, .. }), _)

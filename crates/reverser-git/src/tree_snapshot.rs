@@ -88,6 +88,7 @@ impl TreeSnapshot {
     }
 
     /// All files, sorted by path.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SnapshotEntry<'_>> {
         self.rows.iter().map(|row| self.entry(row))
     }

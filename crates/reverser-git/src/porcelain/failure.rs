@@ -317,6 +317,9 @@ const BOILERPLATE: &[&str] = &[
     "@@@@@@@@",
 ];
 
+/// Longer texts do not fit into a status.
+const MAX: usize = 1000;
+
 /// What was said, on one line and of bearable length, for status and logs.
 pub(crate) fn summary(stderr: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -337,7 +340,6 @@ pub(crate) fn summary(stderr: &str) -> String {
     if text.is_empty() {
         text.push_str("no reason was given");
     }
-    const MAX: usize = 1000;
     if text.len() > MAX {
         let end = (0..=MAX)
             .rev()

@@ -79,13 +79,12 @@ pub(crate) fn classify_refusal(word: &str, stderr: &str) -> Refusal {
         .iter()
         .find(|(pattern, _)| text.contains(pattern))
         .map(|(_, kind)| *kind);
-    let said: String = stderr
+    let said: Vec<_> = stderr
         .lines()
         .filter(|line| line.starts_with("remote:"))
-        .map(|line| format!("{line}\n"))
         .collect();
-    let reason = match (said.trim().is_empty(), word.is_empty()) {
-        (false, _) => summary(&said),
+    let reason = match (said.is_empty(), word.is_empty()) {
+        (false, _) => summary(&said.join("\n")),
         (true, false) => word.to_owned(),
         (true, true) => summary(stderr),
     };
@@ -98,8 +97,12 @@ pub(crate) fn classify_refusal(word: &str, stderr: &str) -> Refusal {
 /// Refusals that come without a report about the ref: the server or a proxy in front of it ended
 /// the conversation.
 pub(crate) fn refusal_without_report(stderr: &str) -> Option<Refusal> {
-    ["does not support push options", "HTTP 413"]
-        .iter()
-        .any(|text| stderr.contains(text))
-        .then(|| classify_refusal("", stderr))
+    [
+        "does not support push options",
+        "HTTP 413",
+        "pack exceeds maximum allowed size",
+    ]
+    .iter()
+    .any(|text| stderr.contains(text))
+    .then(|| classify_refusal("", stderr))
 }

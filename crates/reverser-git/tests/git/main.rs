@@ -3,6 +3,17 @@
 mod support;
 
 mod transports;
+mod commits;
+mod credentials;
+mod http_faults;
+mod ssh_faults;
+mod clone_faults;
+mod crashes;
+mod refusals;
+mod signing;
+mod names;
+mod secrecy;
+mod model;
 
 #[test]
 fn every_test_file_is_listed() {

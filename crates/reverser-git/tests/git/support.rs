@@ -1,4 +1,5 @@
 //! Servers, mirrors and plans for the tests.
+#![expect(clippy::unwrap_used, reason = "these are tests; clippy knows that only of functions marked so")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use reverser_testkit::certificates::Authority;
 use reverser_testkit::git_server::{BareRepository, GitDaemon, HttpFront, Sshd};
 use tempfile::TempDir;
 
-pub const ALL_SCHEMES: &[Scheme] = &[
+pub(crate) const ALL_SCHEMES: &[Scheme] = &[
     Scheme::Https,
     Scheme::Ssh,
     Scheme::Http,
@@ -24,7 +25,7 @@ pub const ALL_SCHEMES: &[Scheme] = &[
 
 /// How a repository is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub(crate) enum Transport {
     Path,
     Http,
     Https,
@@ -34,30 +35,19 @@ pub enum Transport {
     Daemon,
 }
 
-impl Transport {
-    pub const ALL: [Self; 6] = [
-        Self::Path,
-        Self::Http,
-        Self::Https,
-        Self::Ssh,
-        Self::OldSsh,
-        Self::Daemon,
-    ];
-}
-
 /// A repository and the server in front of it.
-pub struct Server {
-    pub repository: BareRepository,
-    pub url: String,
+pub(crate) struct Server {
+    pub(crate) repository: BareRepository,
+    pub(crate) url: String,
     /// The data of the Secret that lets us in.
-    pub secret: BTreeMap<String, Vec<u8>>,
-    pub front: Option<HttpFront>,
+    pub(crate) secret: BTreeMap<String, Vec<u8>>,
+    pub(crate) front: Option<HttpFront>,
     // Kept running.
     _daemon: Option<GitDaemon>,
-    pub root: TempDir,
+    pub(crate) root: TempDir,
 }
 
-pub fn sshd() -> &'static Sshd {
+pub(crate) fn sshd() -> &'static Sshd {
     static SHARED: OnceLock<Sshd> = OnceLock::new();
     SHARED.get_or_init(Sshd::start)
 }
@@ -69,7 +59,7 @@ fn old_sshd() -> &'static Sshd {
 
 impl Server {
     /// An empty repository behind a server that wants no password.
-    pub fn start(transport: Transport) -> Self {
+    pub(crate) fn start(transport: Transport) -> Self {
         let root = tempfile::tempdir().unwrap();
         let repository = BareRepository::create(root.path(), "r.git");
         let mut secret = BTreeMap::new();
@@ -105,26 +95,26 @@ impl Server {
         }
     }
 
-    pub fn front(&self) -> &HttpFront {
+    pub(crate) fn front(&self) -> &HttpFront {
         self.front.as_ref().expect("an HTTP server")
     }
 
-    pub fn credentials(&self) -> Credentials {
+    pub(crate) fn credentials(&self) -> Credentials {
         Credentials::from_secret(&self.secret, &remote(&self.url)).unwrap()
     }
 
     /// A mirror of `branch` in a folder of its own.
-    pub fn mirror(&self, branch: &str) -> TestMirror {
+    pub(crate) fn mirror(&self, branch: &str) -> TestMirror {
         let folder = tempfile::tempdir().unwrap();
         let mirror = self.open(folder.path(), branch);
         TestMirror { mirror, folder }
     }
 
-    pub fn open(&self, folder: &Path, branch: &str) -> Mirror {
+    pub(crate) fn open(&self, folder: &Path, branch: &str) -> Mirror {
         self.open_with(folder, branch, quick())
     }
 
-    pub fn open_with(&self, folder: &Path, branch: &str, options: MirrorOptions) -> Mirror {
+    pub(crate) fn open_with(&self, folder: &Path, branch: &str, options: MirrorOptions) -> Mirror {
         let branch = BranchName::parse(branch).unwrap();
         Mirror::open(
             git(),
@@ -138,33 +128,33 @@ impl Server {
     }
 }
 
-pub fn ssh_secret(server: &Sshd) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn ssh_secret(server: &Sshd) -> BTreeMap<String, Vec<u8>> {
     BTreeMap::from([
         ("identity".to_owned(), server.key().into_bytes()),
         ("known_hosts".to_owned(), server.known_hosts().into_bytes()),
     ])
 }
 
-pub fn secret(entries: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn secret(entries: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
     entries
         .iter()
         .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
         .collect()
 }
 
-pub fn git() -> Git {
+pub(crate) fn git() -> Git {
     static FOUND: OnceLock<Git> = OnceLock::new();
     FOUND.get_or_init(|| Git::find().unwrap()).clone()
 }
 
-pub fn remote(url: &str) -> RemoteUrl {
+pub(crate) fn remote(url: &str) -> RemoteUrl {
     RemoteUrl::parse(url, ALL_SCHEMES).unwrap()
 }
 
 /// Deadlines long enough for a busy machine, short enough for a test that hangs.
-pub fn quick() -> MirrorOptions {
+pub(crate) fn quick() -> MirrorOptions {
     let timeouts = Timeouts {
-        transfer: Duration::from_secs(60),
+        transfer: Duration::from_mins(1),
         ask: Duration::from_secs(30),
     };
     MirrorOptions {
@@ -174,10 +164,10 @@ pub fn quick() -> MirrorOptions {
 }
 
 /// A mirror and its folder.
-pub struct TestMirror {
+pub(crate) struct TestMirror {
     // Before its folder.
-    pub mirror: Mirror,
-    pub folder: TempDir,
+    pub(crate) mirror: Mirror,
+    pub(crate) folder: TempDir,
 }
 
 impl std::ops::Deref for TestMirror {
@@ -193,15 +183,15 @@ impl std::ops::DerefMut for TestMirror {
     }
 }
 
-pub fn folder(path: &str) -> FolderPath {
+pub(crate) fn folder(path: &str) -> FolderPath {
     FolderPath::parse(path).unwrap()
 }
 
-pub fn path(path: &str) -> RepoPath {
+pub(crate) fn path(path: &str) -> RepoPath {
     RepoPath::parse(path).unwrap()
 }
 
-pub fn stamp(name: &str) -> Stamp {
+pub(crate) fn stamp(name: &str) -> Stamp {
     let person = Person::new(name, &format!("{}@example.com", name.to_lowercase())).unwrap();
     Stamp {
         person,
@@ -210,10 +200,10 @@ pub fn stamp(name: &str) -> Stamp {
 }
 
 /// Content to write, or none to delete.
-pub type Edit<'a> = (&'a str, Option<&'a str>);
+pub(crate) type Edit<'a> = (&'a str, Option<&'a str>);
 
 /// A plan of one commit by Alice, whose contents are staged.
-pub fn plan(mirror: &Mirror, folder_path: &str, edits: &[Edit<'_>]) -> CommitPlan {
+pub(crate) fn plan(mirror: &Mirror, folder_path: &str, edits: &[Edit<'_>]) -> CommitPlan {
     let changes = edits
         .iter()
         .map(|(file, content)| match content {
@@ -237,20 +227,20 @@ pub fn plan(mirror: &Mirror, folder_path: &str, edits: &[Edit<'_>]) -> CommitPla
 }
 
 /// Commits and pushes edits below `live`, on the tip that is known.
-pub fn write(mirror: &mut Mirror, edits: &[Edit<'_>]) -> PushOutcome {
+pub(crate) fn write(mirror: &mut Mirror, edits: &[Edit<'_>]) -> PushOutcome {
     let plan = plan(mirror, "live", edits);
     let committed = mirror.commit(&[plan], None).unwrap();
     push(mirror, &committed)
 }
 
-pub fn push(mirror: &mut Mirror, committed: &Committed) -> PushOutcome {
+pub(crate) fn push(mirror: &mut Mirror, committed: &Committed) -> PushOutcome {
     assert_eq!(committed.refused, [], "nothing was to be refused");
     let prepared = committed.prepared.as_ref().expect("something changes");
     mirror.push(prepared, &PushOptions::default()).unwrap()
 }
 
 /// Fetches, and brings `live` to exactly these files, as often as it takes.
-pub fn settle(mirror: &mut Mirror, desired: &BTreeMap<String, String>) {
+pub(crate) fn settle(mirror: &mut Mirror, desired: &BTreeMap<String, String>) {
     for _ in 0..5 {
         mirror.fetch().unwrap();
         let snapshot = mirror.snapshot(&folder("live")).unwrap();
@@ -282,7 +272,7 @@ pub fn settle(mirror: &mut Mirror, desired: &BTreeMap<String, String>) {
     panic!("it did not settle");
 }
 
-pub fn pushed(outcome: &PushOutcome) -> String {
+pub(crate) fn pushed(outcome: &PushOutcome) -> String {
     match outcome {
         PushOutcome::Pushed { tip } => tip.to_string(),
         other => panic!("not pushed: {other:?}"),
@@ -290,7 +280,7 @@ pub fn pushed(outcome: &PushOutcome) -> String {
 }
 
 /// What is in a folder, however deep.
-pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

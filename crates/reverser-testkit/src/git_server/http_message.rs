@@ -97,12 +97,11 @@ pub(super) fn write_answer(
     headers: &[(String, String)],
     body: &[u8],
 ) -> io::Result<()> {
-    let mut head = format!("HTTP/1.1 {status}\r\n");
+    write!(stream, "HTTP/1.1 {status}\r\n")?;
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        write!(stream, "{name}: {value}\r\n")?;
     }
-    head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
-    stream.write_all(head.as_bytes())?;
+    write!(stream, "Content-Length: {}\r\n\r\n", body.len())?;
     stream.write_all(body)?;
     stream.flush()
 }

@@ -91,6 +91,7 @@ impl BareRepository {
     }
 
     /// Runs git in it; a failure fails the test.
+    #[expect(clippy::must_use_candidate, reason = "often called for what it does")]
     pub fn git(&self, args: &[&str]) -> String {
         command::run(sealed_git(&self.path).args(args))
             .stdout
@@ -129,6 +130,7 @@ impl BareRepository {
 
     /// Commits on top of a branch as somebody else, and says the commit. The branch is made if it
     /// does not exist.
+    #[expect(clippy::must_use_candidate, reason = "often called for what it does")]
     pub fn commit(&self, branch: &str, message: &str, changes: &[FileChange<'_>]) -> String {
         let mut stream = format!(
             "commit refs/heads/{branch}\ncommitter A Person <person@example.com> 1700000000 +0000\n"
@@ -194,7 +196,8 @@ impl BareRepository {
                 Some((fields.next()?, fields.nth(1)?, path))
             })
             .collect();
-        let wanted: String = rows.iter().map(|(_, id, _)| format!("{id}\n")).collect();
+        let wanted: Vec<_> = rows.iter().map(|(_, id, _)| *id).collect();
+        let wanted = wanted.join("\n") + "\n";
         let mut cat = sealed_git(&self.path);
         let output =
             command::run_with_input(cat.args(["cat-file", "--batch"]), wanted.as_bytes()).stdout;

@@ -1,0 +1,112 @@
+//! Pushing, and settling what a lost connection leaves open.
+
+use crate::commit_plan::{Prepared, Tip};
+use crate::crash_point::crash_point;
+use crate::object_id::CommitId;
+use crate::push::{PushOptions, PushOutcome, Verdict, judge};
+use crate::remote::RemoteProblem;
+
+use super::{CloneError, Mirror};
+
+impl Mirror {
+    /// Pushes prepared commits, and settles by asking the remote where the connection was lost.
+    ///
+    /// # Errors
+    /// [`CloneError`] only if git could not be run; how the push ended is a value.
+    pub fn push(
+        &mut self,
+        prepared: &Prepared,
+        options: &PushOptions,
+    ) -> Result<PushOutcome, CloneError> {
+        let mut reason = None;
+        // The second time after a loss: the remote still shows the old tip, and that decides.
+        for _ in 0..2 {
+            match self.push_once(prepared, options)? {
+                Verdict::Pushed => return self.pushed(prepared.head),
+                Verdict::Refused(refusal) => return Ok(PushOutcome::Refused(refusal)),
+                Verdict::Failed(failure) => return Ok(failure.into()),
+                Verdict::LocalDamage => {
+                    self.damaged = true;
+                    return Ok(PushOutcome::Stale {
+                        tip: prepared.base.branch(),
+                    });
+                }
+                Verdict::Stale => return self.moved(prepared),
+                Verdict::RefusedOrStale(refusal) => {
+                    return match self.moved(prepared)? {
+                        PushOutcome::Stale { tip } if tip == prepared.base.branch() => {
+                            Ok(PushOutcome::Refused(refusal))
+                        }
+                        moved => Ok(moved),
+                    };
+                }
+                Verdict::Ambiguous(why) => {
+                    crash_point("push: ambiguous");
+                    let reason = reason.get_or_insert(why);
+                    match self.remote().ask_tip() {
+                        Ok(tip) if tip == Some(prepared.head) => return self.pushed(prepared.head),
+                        Ok(tip) if tip == prepared.base.branch() => {}
+                        Ok(tip) => return Ok(PushOutcome::Stale { tip }),
+                        Err(_) => {
+                            return Ok(PushOutcome::Unknown {
+                                reason: reason.clone(),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(PushOutcome::Unknown {
+            reason: reason.unwrap_or_default(),
+        })
+    }
+
+    fn push_once(
+        &mut self,
+        prepared: &Prepared,
+        options: &PushOptions,
+    ) -> Result<Verdict, CloneError> {
+        let clone = self.clone.as_ref().ok_or(CloneError::NotFetched)?;
+        clone.remove_leftovers()?;
+        crash_point("push: about to start");
+        let remote = self.remote();
+        let finished = match remote.push(clone.path(), prepared, options) {
+            Ok(finished) => finished,
+            Err(RemoteProblem::Io(error)) => return Err(CloneError::Io(error)),
+            Err(problem) => return Ok(Verdict::Ambiguous(format!("{problem:?}"))),
+        };
+        crash_point("push: returned");
+        let verdict = judge(&finished, &self.branch.full_ref());
+        Ok(match verdict {
+            // Only this knows how to find the address that a redirect names.
+            Verdict::Failed(_) => match remote.explain(&finished) {
+                RemoteProblem::Failed(failure) => Verdict::Failed(failure),
+                _ => verdict,
+            },
+            verdict => verdict,
+        })
+    }
+
+    /// The remote confirmed `head`.
+    fn pushed(&mut self, head: CommitId) -> Result<PushOutcome, CloneError> {
+        if let Some(clone) = &self.clone {
+            clone.set_tip(head)?;
+        }
+        crash_point("push: confirmed");
+        self.tip = Some(Tip::Branch(head));
+        Ok(PushOutcome::Pushed { tip: head })
+    }
+
+    /// The branch is not where it was expected: says where it is.
+    fn moved(&mut self, prepared: &Prepared) -> Result<PushOutcome, CloneError> {
+        match self.remote().ask_tip() {
+            Ok(tip) if tip == Some(prepared.head) => self.pushed(prepared.head),
+            Ok(tip) => Ok(PushOutcome::Stale { tip }),
+            // Not "not pushed": git's HTTP library sends a request again by itself when it gets no
+            // answer, and the refusal may be that of the second one.
+            Err(_) => Ok(PushOutcome::Unknown {
+                reason: "the branch moved, and the remote does not say where".to_owned(),
+            }),
+        }
+    }
+}
