@@ -18,3 +18,5 @@ pub mod routing;
 pub mod watch;
 /// From observations to what each destination should hold.
 pub mod dispatch;
+/// One task for each branch: what is wanted becomes commits.
+pub mod writer;
