@@ -113,13 +113,13 @@ fn canonical(live: &str) -> String {
 
 /// The lines that only one of them has.
 fn diff(expected: &str, got: &str) -> String {
-    let only = |these: &str, those: &str, mark: char| {
-        let missing = these
-            .lines()
-            .filter(|line| !those.lines().any(|other| other == *line));
-        missing
-            .map(|line| format!("{mark} {line}\n"))
+    let only = |these: &str, those: &str, mark: &str| {
+        let missing = |line: &&str| !those.lines().any(|other| other == *line);
+        let lines: Vec<_> = these.lines().filter(missing).collect();
+        lines
+            .iter()
+            .flat_map(|line| [mark, line, "\n"])
             .collect::<String>()
     };
-    only(expected, got, '-') + &only(got, expected, '+')
+    only(expected, got, "- ") + &only(got, expected, "+ ")
 }

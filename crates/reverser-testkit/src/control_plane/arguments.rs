@@ -124,7 +124,8 @@ pub(super) fn kube_controller_manager(
         // Its own limit is made for clusters that others use too; here it only costs seconds.
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
-        // The same goes for the time that an autoscaler waits before it looks for the first time.
+        // The same goes for the time between two looks of the autoscaler and the binder of volumes.
         "--horizontal-pod-autoscaler-sync-period=1s".to_owned(),
+        "--pvclaimbinder-sync-period=1s".to_owned(),
     ]
 }

@@ -5,7 +5,10 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GetParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GetParams, ListParams, Patch, PatchParams,
+};
 use kube::core::{GroupVersionKind, Request};
 use kube::discovery::{Scope, pinned_kind};
 use reverser_core::object::Object;
@@ -21,7 +24,7 @@ use super::cases::{Case, How, Setup};
 const NAMESPACE: &str = "shop";
 
 /// Controllers work within seconds; the slowest is the one that empties namespaces.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// Finalizers of persons and of controllers that do not run here.
 const NOBODY_REMOVES: &[&str] = &[
@@ -193,29 +196,25 @@ impl Stage {
     /// Custom resources are refused as long as their kind is not served.
     fn await_definitions(&self) {
         let definitions = run(self.kubectl().args(["get", "crd", "--output=name"])).stdout;
-        for definition in definitions.lines() {
-            run(self
-                .kubectl()
-                .args(["wait", definition, "--for=condition=Established"]));
+        if !definitions.is_empty() {
+            let mut wait = self.kubectl();
+            wait.args(["wait", "--for=condition=Established"]);
+            run(wait.args(definitions.lines()));
         }
     }
 
     /// Pods are refused as long as their namespace lacks its account.
     fn await_service_accounts(&self) {
-        let namespaces = run(self.kubectl().args(["get", "namespaces", "--output=name"])).stdout;
-        for namespace in namespaces
-            .lines()
-            .filter_map(|line| line.strip_prefix("namespace/"))
-        {
-            run(self.kubectl().args([
-                "wait",
-                "--for=create",
-                "--timeout=60s",
-                "serviceaccount/default",
-                "--namespace",
-                namespace,
-            ]));
-        }
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let accounts: Api<ServiceAccount> = Api::all(self.client.clone());
+        let all = ListParams::default();
+        let default = ListParams::default().fields("metadata.name=default");
+        let complete = wait::until("the account of each namespace", SOON, async || {
+            let namespaces = namespaces.list(&all).await.unwrap().items.len();
+            let accounts = accounts.list(&default).await.unwrap().items.len();
+            namespaces == accounts
+        });
+        self.runtime.block_on(complete).unwrap();
     }
 
     /// One kubectl for all of the files.
