@@ -194,11 +194,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Removes one field somewhere in the object, unless somebody is known to have set it.
-    fn remove_if_server_chose(&mut self, parents: &[&str], field: &str) {
-        let path = [parents, &[field]].concat();
+    /// Removes a field of the spec, unless somebody is known to have set it.
+    fn remove_if_server_chose(&mut self, field: &str) {
+        let path = ["spec", field];
         if self.root.at(&path).is_some() && self.server_chose(&path) {
-            self.remove(parents, field);
+            self.remove(&["spec"], field);
         }
     }
 

@@ -26,9 +26,9 @@ spec:
     after: "{apiVersion: v1, kind: Service, metadata: {name: web, uid: 6f1c0f0e}, spec: {ports: [{port: 80}]}}",
     apply: |draft| {
         if !is_headless(draft) {
-            draft.remove_if_server_chose(&["spec"], "clusterIP");
+            draft.remove_if_server_chose("clusterIP");
         }
-        draft.remove_if_server_chose(&["spec"], "clusterIPs");
+        draft.remove_if_server_chose("clusterIPs");
     },
 };
 
@@ -45,7 +45,7 @@ spec: {ipFamilies: [IPv4], ipFamilyPolicy: SingleStack, ports: [{port: 80}]}
 ",
     after: "{apiVersion: v1, kind: Service, metadata: {name: web, uid: 6f1c0f0e}, spec: {ports: [{port: 80}]}}",
     apply: |draft| {
-        draft.remove_if_server_chose(&["spec"], "ipFamilies");
+        draft.remove_if_server_chose("ipFamilies");
         // What the server would not choose is somebody's wish, also where managedFields is missing.
         let by_itself = match draft
             .root
@@ -59,7 +59,7 @@ spec: {ipFamilies: [IPv4], ipFamilyPolicy: SingleStack, ports: [{port: 80}]}
             _ => false,
         };
         if by_itself {
-            draft.remove_if_server_chose(&["spec"], "ipFamilyPolicy");
+            draft.remove_if_server_chose("ipFamilyPolicy");
         }
     },
 };
@@ -135,7 +135,7 @@ kind: Service
 metadata: {name: web, uid: 6f1c0f0e}
 spec: {type: LoadBalancer, externalTrafficPolicy: Local}
 ",
-    apply: |draft| draft.remove_if_server_chose(&["spec"], "healthCheckNodePort"),
+    apply: |draft| draft.remove_if_server_chose("healthCheckNodePort"),
 };
 
 fn is_headless(draft: &Draft<'_>) -> bool {

@@ -36,9 +36,12 @@ spec: {storageClassName: fast}
 
 pub(super) const CLAIM_REFERENCE: Rule = Rule {
     name: "volume-claim-reference",
-    applies_to: AppliesTo::Kinds(&[("", "PersistentVolume")]),
-    removes: "`spec.claimRef.uid` and `resourceVersion`",
-    reason: "They name one claim of this cluster; with them a new claim of the same name is never bound.",
+    applies_to: AppliesTo::Kinds(&[
+        ("", "PersistentVolume"),
+        ("snapshot.storage.k8s.io", "VolumeSnapshotContent"),
+    ]),
+    removes: "`uid` and `resourceVersion` in `spec.claimRef` and `volumeSnapshotRef`",
+    reason: "They name one claim of this cluster; with them a new claim of the same name is never bound. Its name stays: it says whose data it is.",
     before: "
 apiVersion: v1
 kind: PersistentVolume
@@ -54,8 +57,10 @@ spec:
   claimRef: {namespace: shop, name: data}
 ",
     apply: |draft| {
-        for field in ["uid", "resourceVersion"] {
-            draft.remove(&["spec", "claimRef"], field);
+        for reference in ["claimRef", "volumeSnapshotRef"] {
+            for field in ["uid", "resourceVersion"] {
+                draft.remove(&["spec", reference], field);
+            }
         }
     },
 };

@@ -11,7 +11,7 @@ pub(super) const AUTOSCALED_REPLICAS: Rule = Rule {
     name: "autoscaled-replicas",
     applies_to: AppliesTo::Every,
     removes: "`spec.replicas` that an autoscaler owns: set through `/scale` by a controller, not by a person",
-    reason: "It follows the load, not anybody's wish, and would make a commit whenever the load changes.",
+    reason: "It follows the load, not anybody's wish, and would make a commit whenever the load changes. Where the server does not note who scaled, as on objects that were applied by the server without replicas, it stays: it may have been a person.",
     before: "
 apiVersion: apps/v1
 kind: Deployment
@@ -109,7 +109,7 @@ metadata: {name: web, uid: 6f1c0f0e}
 spec: {containers: [], nodeName: node-3}
 ",
     after: "{apiVersion: v1, kind: Pod, metadata: {name: web, uid: 6f1c0f0e}, spec: {containers: []}}",
-    apply: |draft| draft.remove_if_server_chose(&["spec"], "nodeName"),
+    apply: |draft| draft.remove_if_server_chose("nodeName"),
 };
 
 pub(super) const POD_TOKEN_VOLUME: Rule = Rule {
@@ -198,7 +198,7 @@ spec:
 ",
     apply: |draft| {
         for field in ["priority", "preemptionPolicy", "overhead"] {
-            draft.remove_if_server_chose(&["spec"], field);
+            draft.remove_if_server_chose(field);
         }
     },
 };

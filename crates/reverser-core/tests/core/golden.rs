@@ -89,6 +89,26 @@ fn each_file_is_canonical_already() {
     }
 }
 
+/// All cases are on one control plane at the same time.
+#[test]
+fn no_two_cases_are_about_the_same_object() {
+    let mut seen = BTreeSet::new();
+    for case in Case::all() {
+        let object = case.object();
+        let namespace = object.namespace().map(str::to_owned);
+        let identity = (
+            object.kind().to_owned(),
+            namespace,
+            object.name().to_owned(),
+        );
+        assert!(
+            seen.insert(identity),
+            "{} is about an object of another case",
+            case.name
+        );
+    }
+}
+
 #[test]
 fn each_rule_is_shown_by_a_live_object() {
     let cases = Case::all();
