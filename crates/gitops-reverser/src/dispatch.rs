@@ -215,6 +215,25 @@ impl Dispatcher {
         scopes
     }
 
+    /// A destination lacks contents that nobody keeps: its types are listed again, and everything is
+    /// sent again.
+    pub fn send_again(&mut self, id: &Id) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (type_key, need) in &self.routing.needs {
+            if need.routes.iter().any(|route| route.destination == *id) {
+                effects.push(Effect::ListAgain(type_key.clone()));
+            }
+        }
+        for object in self
+            .types
+            .values_mut()
+            .flat_map(|state| state.objects.values_mut())
+        {
+            object.send_again(id);
+        }
+        effects
+    }
+
     /// Scopes that are not watched any more are not known any more.
     pub fn stop_watching(&mut self, scope: &Scope) -> Vec<Effect> {
         let key = ScopeKey {

@@ -20,3 +20,11 @@ pub mod watch;
 pub mod dispatch;
 /// One task for each branch: what is wanted becomes commits.
 pub mod writer;
+/// Our own four kinds and the namespaces, followed.
+pub mod configuration;
+/// From Secrets to credentials.
+pub mod credentials;
+/// What status says.
+pub mod status;
+/// Every part, and the one loop that connects them.
+pub mod operator;

@@ -98,6 +98,13 @@ impl ObjectState {
         std::mem::replace(self, new).sent
     }
 
+    /// Its content counts as not sent, although the file is wanted.
+    pub(super) fn send_again(&mut self, id: &Id) {
+        if let Some((blob, _)) = self.sent.get_mut(id) {
+            *blob = BlobId::from_bytes([0; 20]);
+        }
+    }
+
     pub(super) fn forget_destination(&mut self, id: &Id) {
         self.sent.remove(id);
     }

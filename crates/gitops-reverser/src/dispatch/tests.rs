@@ -158,7 +158,7 @@ impl World {
     }
 
     fn names(&self) -> Vec<&str> {
-        let name = |path: &'_ String| path.rsplit('/').next().map(str::len).unwrap_or(0);
+        let name = |path: &'_ String| path.rsplit('/').next().map_or(0, str::len);
         self.files
             .keys()
             .map(|path| &path[path.len() - name(path)..path.len() - 5])

@@ -238,42 +238,45 @@ fn plan_on_tip(mirror: &mut Mirror, job: &Job) -> Result<Plan, Refusal> {
     Ok(plan_of(job, files))
 }
 
-/// Looks into files that somebody else wrote: one that says the same in another form stays. Tells
+/// Looks into files that are to be replaced: one that says the same in another form stays. Tells
 /// whether there was one.
 fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<bool, Refusal> {
     let doubtful: Vec<(&RepoPath, BlobId, BlobId)> = plan
         .puts
         .iter()
         .filter_map(|put| Some((&put.path, put.replaces?, put.blob)))
-        .filter(|(_, _, wanted)| job.contents.contains_key(wanted))
         .collect();
     if doubtful.is_empty() {
         return Ok(false);
     }
-    let ids: Vec<_> = doubtful
+    // What was pushed before is not kept, but the clone may still have it.
+    let ids: Vec<reverser_git::BlobId> = doubtful
         .iter()
-        .map(|(_, there, _)| reverser_git::BlobId::from_bytes(*there.as_bytes()))
+        .flat_map(|(_, there, wanted)| [*there, *wanted])
+        .filter(|blob| !job.contents.contains_key(blob))
+        .map(git_id)
         .collect();
     let blobs = mirror.blobs(&ids).map_err(|error| fetch_refusal(&error))?;
-    let mut found = Vec::new();
-    for ((path, there, wanted), id) in doubtful.iter().zip(&ids) {
-        let (Some(file), Some(content)) = (blobs.found.get(id), job.contents.get(wanted)) else {
-            continue;
-        };
-        let Ok(file) = std::str::from_utf8(file) else {
-            continue;
-        };
-        let same = match (yaml_read::read(file), yaml_read::read(content)) {
-            (Ok(file), Ok(content)) => file == content,
-            _ => false,
-        };
-        if same {
-            found.push(((*path).clone(), (*there, *wanted)));
-        }
-    }
-    let any = !found.is_empty();
-    job.equal_in_form.extend(found);
+    let content = |blob: BlobId| match job.contents.get(&blob) {
+        Some(content) => Some(&**content),
+        None => std::str::from_utf8(blobs.found.get(&git_id(blob))?).ok(),
+    };
+    let says_the_same = |(_, there, wanted): &&(&RepoPath, BlobId, BlobId)| {
+        let read = |blob| yaml_read::read(content(blob)?).ok();
+        read(*there).is_some_and(|file| read(*wanted) == Some(file))
+    };
+    let equal: Vec<_> = doubtful
+        .iter()
+        .filter(says_the_same)
+        .map(|(path, there, wanted)| ((*path).clone(), (*there, *wanted)))
+        .collect();
+    let any = !equal.is_empty();
+    job.equal_in_form.extend(equal);
     Ok(any)
+}
+
+fn git_id(blob: BlobId) -> reverser_git::BlobId {
+    reverser_git::BlobId::from_bytes(*blob.as_bytes())
 }
 
 fn stage(mirror: &Mirror, job: &Job) -> Result<(), Refusal> {
@@ -297,10 +300,9 @@ fn commit_plan(
     };
     let mut changes = Vec::with_capacity(plan.puts.len() + plan.deletes.len());
     for put in &plan.puts {
-        let blob = reverser_git::BlobId::from_bytes(*put.blob.as_bytes());
         changes.push(Change::Put {
             path: path(&put.path)?,
-            blob,
+            blob: git_id(put.blob),
         });
     }
     for delete in &plan.deletes {

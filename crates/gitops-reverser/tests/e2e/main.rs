@@ -7,6 +7,7 @@
 )]
 
 mod clean;
+mod operator;
 mod round_trip;
 
 #[test]

@@ -1,0 +1,318 @@
+//! The operator: every part, and the one loop that connects them.
+//!
+//! Whatever happens anywhere arrives here as a message; the dispatcher says what follows, and this
+//! loop does it. Nothing here decides anything else.
+
+mod discovering;
+mod writers;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Api, Client};
+use reverser_core::catalogue::Catalogue;
+use reverser_core::commit_message::Installation;
+use reverser_core::noise::NoiseFilter;
+use reverser_core::object_key::TypeKey;
+use reverser_core::window::Limits;
+use reverser_git::{Git, Person};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use self::writers::Writers;
+use crate::dispatch::{Dispatcher, Effect};
+use crate::routing::{Configuration, Routing, RoutingOptions};
+use crate::status::{StatusWriter, Statuses};
+use crate::watch::{
+    LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
+};
+use crate::writer::{FromWriter, WriterSettings};
+
+/// So many observations wait for the loop; then the watches wait, and with them the API server.
+const OBSERVATIONS: usize = 1024;
+
+/// What the operator is told once.
+#[derive(Clone, Debug)]
+pub struct OperatorSettings {
+    /// What rules may mean.
+    pub routing: RoutingOptions,
+    /// What is left out.
+    pub noise: NoiseFilter,
+    /// How types are watched.
+    pub watch: WatchSettings,
+    /// How often the cluster is asked what it serves.
+    pub discovery_refresh: Duration,
+    /// The program that talks to Git servers.
+    pub git: Git,
+    /// Where clones are kept.
+    pub work_dir: std::path::PathBuf,
+    /// When a batch ends.
+    pub limits: Limits,
+    /// How often a quiet remote is asked for its tip.
+    pub poll: Duration,
+    /// How many files go in one cycle, at most.
+    pub deletes_cap: Option<usize>,
+    /// Who writes commits.
+    pub committer: Person,
+    /// The same for all replicas of an installation.
+    pub instance_id: String,
+    /// Where the operator runs.
+    pub namespace: String,
+}
+
+/// Why the operator cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// The cluster cannot be told from others.
+    #[error("the namespace kube-system cannot be read: {0}")]
+    ClusterIdentity(#[source] kube::Error),
+    /// No client.
+    #[error("the API server cannot be used: {0}")]
+    Client(#[source] kube::Error),
+    /// A watch broke down.
+    #[error(transparent)]
+    Watch(#[from] SupervisorError),
+    /// A part ended that must not.
+    #[error("{0} ended unexpectedly")]
+    Ended(&'static str),
+}
+
+/// Runs until it is told to end, then writes what is waiting.
+pub async fn run(
+    config: kube::Config,
+    settings: OperatorSettings,
+    started: watch::Sender<bool>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), OperatorError> {
+    let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
+    let cluster_uid = cluster_uid(&client).await?;
+    let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
+    let (configuration_tx, configuration) = watch::channel(None);
+    let (catalogue_tx, catalogue) = watch::channel(None);
+    let (reports_tx, reports) = mpsc::channel(256);
+    let (statuses, statuses_rx) = watch::channel(Statuses::default());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(crate::configuration::follow(
+        client.clone(),
+        configuration_tx,
+    ));
+    tasks.spawn(discovering::follow(
+        client.clone(),
+        watch_client.clone(),
+        settings.discovery_refresh,
+        catalogue_tx,
+    ));
+    tasks.spawn(write_statuses(
+        StatusWriter::new(client.clone()),
+        statuses_rx,
+    ));
+    let writer = WriterSettings {
+        git: settings.git.clone(),
+        work_dir: settings.work_dir.clone(),
+        limits: settings.limits,
+        poll: settings.poll,
+        deletes_cap: settings.deletes_cap,
+        committer: settings.committer.clone(),
+        installation: Installation {
+            cluster_uid,
+            controller_namespace: settings.namespace.clone(),
+            controller_name: "gitops-reverser".to_owned(),
+            instance_id: settings.instance_id.clone(),
+        },
+    };
+    let mut operator = Operator {
+        dispatcher: Dispatcher::new(settings.noise.clone()),
+        supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
+        writers: Writers::new(client, writer, reports_tx),
+        routing: Arc::default(),
+        configuration: Arc::default(),
+        catalogue: Arc::default(),
+        one_by_one: HashSet::new(),
+        statuses,
+        settings,
+    };
+    let inputs = Inputs {
+        observed,
+        configuration,
+        catalogue,
+        reports,
+    };
+    let result = operator.work(inputs, &mut tasks, started, shutdown).await;
+    operator.writers.finish().await;
+    result
+}
+
+/// Everything that can happen.
+struct Inputs {
+    observed: mpsc::Receiver<Observed>,
+    configuration: watch::Receiver<Option<Arc<Configuration>>>,
+    catalogue: watch::Receiver<Option<Arc<Catalogue>>>,
+    reports: mpsc::Receiver<FromWriter>,
+}
+
+struct Operator {
+    settings: OperatorSettings,
+    dispatcher: Dispatcher,
+    supervisor: WatchSupervisor,
+    writers: Writers,
+    configuration: Arc<Configuration>,
+    catalogue: Arc<Catalogue>,
+    routing: Arc<Routing>,
+    /// Types that may not be watched everywhere.
+    one_by_one: HashSet<TypeKey>,
+    statuses: watch::Sender<Statuses>,
+}
+
+impl Operator {
+    async fn work(
+        &mut self,
+        mut inputs: Inputs,
+        tasks: &mut JoinSet<()>,
+        started: watch::Sender<bool>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), OperatorError> {
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => return Ok(()),
+                Some(observed) = inputs.observed.recv() => self.observe(observed).await,
+                Ok(()) = inputs.configuration.changed() => {
+                    let configuration = inputs.configuration.borrow_and_update().clone();
+                    if let Some(configuration) = configuration {
+                        self.configuration = configuration;
+                        started.send_replace(true);
+                        self.route().await;
+                    }
+                }
+                Ok(()) = inputs.catalogue.changed() => {
+                    let catalogue = inputs.catalogue.borrow_and_update().clone();
+                    if let Some(catalogue) = catalogue {
+                        self.catalogue = catalogue;
+                        self.route().await;
+                    }
+                }
+                Some(report) = inputs.reports.recv() => self.hear(report).await,
+                error = self.supervisor.broken() => return Err(error.into()),
+                _ = tasks.join_next() => return Err(OperatorError::Ended("a follower of the cluster")),
+            }
+        }
+    }
+
+    async fn observe(&mut self, observed: Observed) {
+        let Observed {
+            scope,
+            epoch,
+            observation,
+        } = observed;
+        // A watch that was stopped may still have spoken.
+        if self.supervisor.epoch_of(&scope) != Some(epoch) {
+            return;
+        }
+        let forbidden = matches!(
+            &observation,
+            Observation::Lost {
+                reason: LossReason::Forbidden,
+                ..
+            }
+        );
+        let effects = self.dispatcher.observe(&scope, observation);
+        self.act(effects).await;
+        if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
+        {
+            self.watch_what_is_needed().await;
+        }
+    }
+
+    /// Nothing is routed before both are known: what is not known yet is not absent.
+    async fn route(&mut self) {
+        if self.catalogue.is_empty() {
+            return;
+        }
+        let routing = Routing::of(&self.configuration, &self.catalogue, &self.settings.routing);
+        self.routing = Arc::new(routing);
+        let namespaces = Arc::new(self.configuration.namespaces.clone());
+        let catalogue = self.catalogue.clone();
+        let effects = self.dispatcher.route(&self.routing, namespaces, |key| {
+            catalogue.get(key).is_some()
+        });
+        self.act(effects).await;
+        self.watch_what_is_needed().await;
+        let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
+        self.statuses.send_modify(|statuses| {
+            statuses
+                .reports
+                .retain(|id, _| routing.destinations.contains_key(id));
+            statuses.configuration = configuration;
+            statuses.routing = routing;
+        });
+    }
+
+    async fn watch_what_is_needed(&mut self) {
+        let scopes = self.dispatcher.scopes(&self.one_by_one);
+        let changes = self.supervisor.set_scopes(&scopes);
+        for (scope, _) in changes.stopped {
+            let effects = self.dispatcher.stop_watching(&scope);
+            self.act(effects).await;
+        }
+    }
+
+    async fn act(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Writer(target, id, message) => {
+                    self.writers.tell(&target, id, message).await;
+                }
+                Effect::ListAgain(type_key) => self.list_again(&type_key),
+            }
+        }
+    }
+
+    fn list_again(&mut self, type_key: &TypeKey) {
+        let scopes: Vec<Scope> = self
+            .dispatcher
+            .scopes(&self.one_by_one)
+            .into_iter()
+            .filter(|scope| scope.type_key == *type_key)
+            .collect();
+        for scope in scopes {
+            self.supervisor.restart(&scope);
+        }
+    }
+
+    async fn hear(&mut self, report: FromWriter) {
+        match report {
+            FromWriter::Report(id, report) => {
+                self.statuses.send_modify(|statuses| {
+                    statuses.reports.insert(id, report);
+                });
+            }
+            FromWriter::ContentMissing(id) => {
+                let effects = self.dispatcher.send_again(&id);
+                self.act(effects).await;
+            }
+        }
+    }
+}
+
+/// The uid of `kube-system` stands for the cluster: it lives as long as the cluster does.
+async fn cluster_uid(client: &Client) -> Result<String, OperatorError> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let namespace = api
+        .get("kube-system")
+        .await
+        .map_err(OperatorError::ClusterIdentity)?;
+    Ok(namespace.metadata.uid.unwrap_or_default())
+}
+
+/// Writes statuses as they change; many changes at once are one.
+async fn write_statuses(mut writer: StatusWriter, mut statuses: watch::Receiver<Statuses>) {
+    while statuses.changed().await.is_ok() {
+        let now = statuses.borrow_and_update().clone();
+        writer.write(&now, &Time(jiff::Timestamp::now())).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

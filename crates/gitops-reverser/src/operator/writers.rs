@@ -1,0 +1,70 @@
+//! The writers, one for each branch that is written.
+
+use std::collections::HashMap;
+
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::dispatch::ToWriter;
+use crate::identity::Id;
+use crate::routing::Target;
+use crate::writer::{FromWriter, Writer, WriterSettings};
+
+/// So many changes wait for a writer that is busy taking others; it takes them while it pushes.
+const CHANGES: usize = 1024;
+
+pub(super) struct Writers {
+    client: Client,
+    settings: WriterSettings,
+    reports: mpsc::Sender<FromWriter>,
+    running: HashMap<Target, Running>,
+}
+
+struct Running {
+    inbox: mpsc::Sender<(Id, ToWriter)>,
+    task: JoinHandle<()>,
+}
+
+impl Writers {
+    pub(super) fn new(
+        client: Client,
+        settings: WriterSettings,
+        reports: mpsc::Sender<FromWriter>,
+    ) -> Self {
+        Self {
+            client,
+            settings,
+            reports,
+            running: HashMap::new(),
+        }
+    }
+
+    /// Tells the writer of a branch, which is started if there is none.
+    pub(super) async fn tell(&mut self, target: &Target, id: Id, message: ToWriter) {
+        let running = self.running.entry(target.clone()).or_insert_with(|| {
+            let credentials = crate::credentials::source(self.client.clone(), target);
+            let (settings, reports) = (self.settings.clone(), self.reports.clone());
+            let writer = Writer::new(settings, target.clone(), credentials, reports);
+            let (inbox, receiver) = mpsc::channel(CHANGES);
+            Running {
+                inbox,
+                task: tokio::spawn(writer.run(receiver)),
+            }
+        });
+        // It ends only when its inbox is closed, or with the process.
+        let _ = running.inbox.send((id, message)).await;
+    }
+
+    /// Lets every writer write what is waiting, and end.
+    pub(super) async fn finish(self) {
+        let Self {
+            running, reports, ..
+        } = self;
+        drop(reports);
+        for (_, Running { inbox, task }) in running {
+            drop(inbox);
+            let _ = task.await;
+        }
+    }
+}
