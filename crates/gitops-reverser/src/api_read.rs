@@ -30,7 +30,7 @@ pub enum FailureReason {
     Forbidden,
     /// 404: the type, or its version, is not served.
     NotFound,
-    /// 410, or 504 for a version that this server has not seen: the past that was asked for is gone.
+    /// 410: the past that was asked for is gone.
     Expired,
     /// 429: the server has too much to do.
     TooManyRequests,

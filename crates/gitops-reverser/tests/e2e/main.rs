@@ -7,7 +7,11 @@
 )]
 
 mod clean;
+mod clean;
+mod discovery;
+mod observer;
 mod round_trip;
+mod watch;
 
 #[test]
 fn every_test_file_is_listed() {
