@@ -183,6 +183,15 @@ impl Incoming {
     }
 }
 
+/// A client that leaves it to us whether and when to ask again.
+///
+/// kube's own retries wait for as long as a `Retry-After` says, in which nothing is known and nobody
+/// is told.
+pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
+    config.default_retry = false;
+    kube::Client::try_from(config)
+}
+
 /// Asks for a path; gives the body once the server has said 200.
 pub async fn get(
     client: &kube::Client,

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use gitops_reverser::api_read;
 use gitops_reverser::discovery::{DiscoveryError, discover};
 use reverser_core::catalogue::Catalogue;
 use reverser_core::object_key::TypeKey;
@@ -65,7 +66,7 @@ async fn everything_that_can_be_watched_is_found_in_both_forms() {
     let config = plane.kube_config(User::Alice);
     let proxy = FaultProxy::start(&config);
     proxy.fault("/api", Fault::Accept("application/json"), usize::MAX);
-    let client = kube::Client::try_from(proxy.kube_config(config)).unwrap();
+    let client = api_read::client(proxy.kube_config(config)).unwrap();
     let found = discover(&client, &Catalogue::default()).await.unwrap();
     assert!(found.failed_groups.is_empty(), "{:?}", found.failed_groups);
     assert_eq!(found.catalogue, catalogue);
@@ -180,12 +181,8 @@ async fn a_group_whose_server_is_down_is_named_and_keeps_its_types() {
     let config = plane.kube_config(User::Alice);
     let proxy = FaultProxy::start(&config);
     proxy.fault("/api", Fault::Accept("application/json"), usize::MAX);
-    let client = kube::Client::try_from({
-        let mut config = proxy.kube_config(config);
-        config.default_retry = false;
-        config
-    });
-    let found = discover(&client.unwrap(), &known).await.unwrap();
+    let client = api_read::client(proxy.kube_config(config)).unwrap();
+    let found = discover(&client, &known).await.unwrap();
     assert_eq!(found.failed_groups[0].group, GROUP);
     assert!(found.failed_groups[0].reason.contains("503"));
     assert_eq!(found.catalogue, known);
@@ -196,9 +193,7 @@ async fn an_answer_that_is_missing_broken_or_empty_changes_nothing() {
     let plane = ControlPlane::shared();
     let config = plane.kube_config(User::Alice);
     let proxy = FaultProxy::start(&config);
-    let mut config = proxy.kube_config(config);
-    config.default_retry = false;
-    let client = kube::Client::try_from(config).unwrap();
+    let client = api_read::client(proxy.kube_config(config)).unwrap();
     let empty = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[]}"#;
     let none = r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#;
     for root in ["/apis", "/api"] {

@@ -7,7 +7,6 @@
 )]
 
 mod clean;
-mod clean;
 mod discovery;
 mod observer;
 mod round_trip;

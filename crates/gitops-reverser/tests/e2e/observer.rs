@@ -10,7 +10,7 @@ use gitops_reverser::watch::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use reverser_core::object_key::TypeKey;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -212,6 +212,7 @@ fn identity(object: &str) -> (String, String) {
 }
 
 /// Someone who changes ConfigMaps, past all proxies.
+#[derive(Clone)]
 pub(crate) struct Author {
     maps: Api<ConfigMap>,
 }
@@ -252,5 +253,40 @@ impl Author {
     pub(crate) async fn delete(&self, name: &str) {
         let deleted = self.maps.delete(name, &DeleteParams::default()).await;
         deleted.unwrap();
+    }
+
+    /// Creates, changes and deletes at random, whether the server answers or not.
+    pub(crate) async fn work(&self, changes: usize) {
+        for number in 0..changes {
+            let name = format!("worked-{}", fastrand::usize(..20));
+            let one = async {
+                if fastrand::u8(..4) == 0 {
+                    drop(self.maps.delete(&name, &DeleteParams::default()).await);
+                } else {
+                    let patch = Patch::Apply(json!({
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "metadata": {"name": name},
+                        "data": {"key": number.to_string()},
+                    }));
+                    let parameters = PatchParams::apply("work").force();
+                    drop(self.maps.patch(&name, &parameters, &patch).await);
+                }
+            };
+            drop(timeout(Duration::from_secs(1), one).await);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Names and versions of what is there.
+    pub(crate) async fn there(&self) -> BTreeMap<String, String> {
+        let list = self.maps.list(&ListParams::default()).await.unwrap();
+        let one = |map: ConfigMap| {
+            (
+                map.metadata.name.unwrap(),
+                map.metadata.resource_version.unwrap(),
+            )
+        };
+        list.items.into_iter().map(one).collect()
     }
 }

@@ -412,6 +412,40 @@ async fn nothing_is_missed_while_the_server_is_killed_and_paused() {
         .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_in_the_end_is_what_is_there_however_often_the_server_died() {
+    let plane = ControlPlane::builder().start().unwrap();
+    let namespace = plane.namespace("busy");
+    let author = Author::new(
+        watch::client(plane.kube_config(User::Alice)).unwrap(),
+        &namespace,
+    );
+    let config = plane.kube_config(User::Alice);
+    let mut streamed = Observer::start(config.clone(), quick(), config_maps(&namespace));
+    let mut in_pages = Observer::start(config, paged(), config_maps(&namespace));
+    let worker = author.clone();
+    let work = tokio::spawn(async move { worker.work(1_500).await });
+    for round in 0..2 {
+        for observer in [&mut streamed, &mut in_pages] {
+            observer.listen_for(Duration::from_secs(1)).await;
+        }
+        if round == 1 {
+            plane.compact_etcd().unwrap();
+        }
+        plane.apiserver().restart().unwrap();
+    }
+    work.await.unwrap();
+    let there = author.there().await;
+    assert!(!there.is_empty());
+    for observer in [&mut streamed, &mut in_pages] {
+        observer
+            .until("what is there", |seen| seen.known == there)
+            .await;
+        observer.listen_for(Duration::from_millis(500)).await;
+        assert_eq!(observer.known, there);
+    }
+}
+
 #[tokio::test]
 async fn a_compacted_past_is_listed_again() {
     let plane = ControlPlane::builder().start().unwrap();
