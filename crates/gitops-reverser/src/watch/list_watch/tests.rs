@@ -191,7 +191,7 @@ async fn a_watch_asks_for_about_290_seconds_and_is_ended_soon_after() {
     // A server that forgets to end it.
     let bookmarks = async {
         for version in 101.. {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             stream.bookmark(version).await;
         }
     };
