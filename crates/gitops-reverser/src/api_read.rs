@@ -30,7 +30,7 @@ pub enum FailureReason {
     Forbidden,
     /// 404: the type, or its version, is not served.
     NotFound,
-    /// 410, or 504 for a version that this server has not seen: the past that was asked for is gone.
+    /// 410: the past that was asked for is gone.
     Expired,
     /// 429: the server has too much to do.
     TooManyRequests,
@@ -181,6 +181,15 @@ impl Incoming {
         }
         Ok(body)
     }
+}
+
+/// A client that leaves it to us whether and when to ask again.
+///
+/// kube's own retries wait for as long as a `Retry-After` says, in which nothing is known and nobody
+/// is told.
+pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
+    config.default_retry = false;
+    kube::Client::try_from(config)
 }
 
 /// Asks for a path; gives the body once the server has said 200.

@@ -92,6 +92,8 @@ pub enum DiscoveryError {
 }
 
 /// Finds out what the cluster serves. What fails keeps what was known before.
+///
+/// The client is one of [`api_read::client`]: with retries a group that is down takes long.
 pub async fn discover(
     client: &kube::Client,
     known: &Catalogue,

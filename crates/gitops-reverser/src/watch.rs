@@ -53,17 +53,8 @@ mod list_watch;
 /// Starts and stops drivers.
 mod supervisor;
 
-pub use crate::api_read::FailureReason as LossReason;
+pub use crate::api_read::{FailureReason as LossReason, client};
 pub use observation::{ListOutcome, Observation, Observed};
 pub use scope::Scope;
 pub use settings::WatchSettings;
 pub use supervisor::{Changes, SupervisorError, WatchSupervisor};
-
-/// A client for watches: it leaves it to us whether and when to ask again.
-///
-/// kube's own retries wait for as long as a `Retry-After` says, in which nothing is known of a
-/// scope and nobody is told.
-pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
-    config.default_retry = false;
-    kube::Client::try_from(config)
-}

@@ -19,5 +19,7 @@ pub mod process;
 pub mod certificates;
 /// A real etcd, kube-apiserver and, if wanted, kube-controller-manager.
 pub mod control_plane;
+/// A proxy in front of an API server that makes answers go wrong.
+pub mod fault_proxy;
 /// Real Git servers: HTTP(S) with faults, SSH, the git protocol, bare repositories.
 pub mod git_server;

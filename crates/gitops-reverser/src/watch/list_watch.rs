@@ -407,3 +407,6 @@ fn pages_may_help(reason: LossReason) -> bool {
             | LossReason::Unreachable
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,13 @@ use std::time::Duration;
 /// Deadlines and limits of lists and watches.
 #[derive(Clone, Debug)]
 pub struct WatchSettings {
-    /// How many lists run at once, over all scopes. Each may hold a page in memory.
+    /// How many lists run at once, over all scopes (`--watch-max-concurrent-lists`). Each may hold a
+    /// page in memory.
     pub concurrent_lists: usize,
     /// How many objects a page of a list has; 500 is what kubectl asks for.
     pub page_limit: u32,
     /// A page or an event that is larger is not taken into memory; a page is asked for again with
-    /// fewer objects. One object is at most a few megabytes.
+    /// fewer objects. One object is at most 1.5 megabytes, unless etcd was told otherwise.
     pub max_bytes: usize,
     /// A page must be there in this time. The server itself gives up after 60 s.
     pub page_deadline: Duration,
@@ -44,7 +45,7 @@ impl Default for WatchSettings {
         Self {
             concurrent_lists: 50,
             page_limit: 500,
-            max_bytes: 64 * 1024 * 1024,
+            max_bytes: 16 * 1024 * 1024,
             page_deadline: Duration::from_mins(1),
             response_deadline: Duration::from_secs(30),
             streaming_lists: true,

@@ -121,7 +121,8 @@ impl WatchSupervisor {
 
     /// Waits until a driver ends that was not stopped, which must not happen.
     ///
-    /// May be dropped and called again at any time.
+    /// May be dropped and called again at any time, and must be: what was stopped is cleared away
+    /// here.
     pub async fn broken(&mut self) -> SupervisorError {
         loop {
             let (id, source) = match self.tasks.join_next_with_id().await {
@@ -155,5 +156,30 @@ impl WatchSupervisor {
         self.names.insert(task.id(), scope.clone());
         self.running.insert(scope, Running { epoch, task });
         epoch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reverser_core::object_key::TypeKey;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_driver_that_breaks_down_is_named() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = kube::Client::try_from(nowhere).unwrap();
+        let (tx, _rx) = mpsc::channel(1);
+        let mut supervisor = WatchSupervisor::new(client, WatchSettings::default(), tx);
+        let scope = Arc::new(Scope {
+            type_key: TypeKey::new("", "v1", "pods").unwrap(),
+            kind: "Pod".to_owned(),
+            namespace: None,
+        });
+        let task = supervisor.tasks.spawn(async { panic!("a fault") });
+        supervisor.names.insert(task.id(), scope);
+        let error = supervisor.broken().await;
+        assert!(matches!(error, SupervisorError::Panicked { .. }));
+        assert_eq!(error.to_string(), "the watch of v1/pods broke down");
     }
 }

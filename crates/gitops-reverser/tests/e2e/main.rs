@@ -7,8 +7,11 @@
 )]
 
 mod clean;
+mod discovery;
+mod observer;
 mod operator;
 mod round_trip;
+mod watch;
 
 #[test]
 fn every_test_file_is_listed() {

@@ -11,6 +11,7 @@ mod compaction;
 mod settings;
 mod ending;
 mod failure;
+mod fault_proxy;
 mod again;
 
 #[test]
