@@ -7,6 +7,7 @@
 )]
 
 mod clean;
+mod controller_flags;
 
 #[test]
 fn every_test_file_is_listed() {
