@@ -47,6 +47,7 @@ crds: ## Write the definitions of the four kinds to config/crd/bases
 .PHONY: docs
 docs: crds ## Write the pages of docs/reference that are made from the code
 	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-core --test core reference
+	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --lib reference
 
 .PHONY: demo
 demo: control-plane ## Show it at work on a real control plane

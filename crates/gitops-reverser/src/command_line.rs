@@ -4,6 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+mod controller;
+#[cfg(test)]
+mod reference;
+
+pub use controller::{
+    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
+    GitBatchArguments, TelemetryArguments, WorkArguments,
+};
+
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
 #[derive(Debug, Parser)]
 #[command(name = "gitops-reverser", version, arg_required_else_help = true)]
@@ -16,6 +25,11 @@ pub struct CommandLine {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the operator: watch the cluster and keep the branches equal to it
+    ///
+    /// Follows GitRepoConfigs, GitDestinations, WatchRules and ClusterWatchRules, and runs inside of a
+    /// cluster as well as outside with a kubeconfig. Every flag can be given as an environment variable.
+    Controller(Box<ControllerArguments>),
     /// Turn live objects into the YAML that Git would hold
     ///
     /// Reads objects as JSON or YAML: one, a list, or many documents. Writes each as clean,

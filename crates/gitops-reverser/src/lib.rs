@@ -1,13 +1,20 @@
 //! GitOps Reverser: keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
 
-// In the order of the data's way.
+// What is asked of the program.
 
 /// Flags and commands, and nothing else.
 pub mod command_line;
 /// What each command does, one file each.
 pub mod commands;
+/// The flags of the controller, read once into types.
+pub mod settings;
+
+// In the order of the data's way.
+
 /// Names of our own objects.
 pub mod identity;
+/// Our own four kinds and the namespaces, followed.
+pub mod configuration;
 /// Questions to the API server, answered in bytes, with deadlines and limits.
 pub mod api_read;
 /// What the cluster serves.
@@ -18,13 +25,21 @@ pub mod routing;
 pub mod watch;
 /// From observations to what each destination should hold.
 pub mod dispatch;
-/// One task for each branch: what is wanted becomes commits.
-pub mod writer;
-/// Our own four kinds and the namespaces, followed.
-pub mod configuration;
 /// From Secrets to credentials.
 pub mod credentials;
+/// One task for each branch: what is wanted becomes commits.
+pub mod writer;
 /// What status says.
 pub mod status;
 /// Every part, and the one loop that connects them.
 pub mod operator;
+
+// For those who look from outside.
+
+/// What happened and what is: logs and metrics.
+pub mod telemetry;
+/// The servers for metrics and probes.
+pub mod http;
+
+#[cfg(test)]
+mod reference_page;

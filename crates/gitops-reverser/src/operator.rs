@@ -17,15 +17,19 @@ use reverser_core::catalogue::Catalogue;
 use reverser_core::commit_message::Installation;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::object_key::TypeKey;
+use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
-use reverser_git::{Git, Person};
+use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
+use crate::http::Readiness;
 use crate::routing::{Configuration, Routing, RoutingOptions};
+use crate::settings::{DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
+use crate::telemetry::Telemetry;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
@@ -45,6 +49,8 @@ pub struct OperatorSettings {
     pub watch: WatchSettings,
     /// How often the cluster is asked what it serves.
     pub discovery_refresh: Duration,
+    /// Whether anything is watched and written; otherwise specs are only checked.
+    pub enabled: bool,
     /// The program that talks to Git servers.
     pub git: Git,
     /// Where clones are kept.
@@ -53,6 +59,10 @@ pub struct OperatorSettings {
     pub limits: Limits,
     /// How often a quiet remote is asked for its tip.
     pub poll: Duration,
+    /// How many branches are written at once.
+    pub workers_max_global: usize,
+    /// How many branches of one repository are written at once.
+    pub workers_max_per_repo: usize,
     /// How many files go in one cycle, at most.
     pub deletes_cap: Option<usize>,
     /// Who writes commits.
@@ -63,12 +73,66 @@ pub struct OperatorSettings {
     pub namespace: String,
 }
 
+impl OperatorSettings {
+    /// What the flags say, and where the client is at home.
+    pub fn new(settings: &Settings, config: &kube::Config) -> Result<Self, OperatorError> {
+        let Settings {
+            discovery,
+            work,
+            batch,
+            destination,
+            committer,
+            instance_id,
+            ..
+        } = settings;
+        let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            routing: RoutingOptions {
+                schemes: destination.allowed_schemes.clone(),
+                allowed_urls: destination.allowed_repo_urls.clone(),
+                secrets_mode: destination.secrets_mode,
+                exclusions: Exclusions::new(discovery.default_exclusions, &exclude),
+                watch_all: discovery.watch_all,
+                max_types: discovery.max_types,
+            },
+            noise: discovery.noise.clone(),
+            watch: WatchSettings {
+                concurrent_lists: discovery.max_concurrent_lists,
+                ..WatchSettings::default()
+            },
+            discovery_refresh: discovery.refresh,
+            enabled: settings.enable_watch_ingestion,
+            git: Git::find()?,
+            work_dir: work.folder.clone(),
+            limits: Limits {
+                max_files: batch.max_files,
+                max_bytes: batch.max_bytes,
+                max_wait: batch.max_wait,
+                quiet: batch.quiet,
+            },
+            poll: batch.poll,
+            workers_max_global: work.workers_max_global,
+            workers_max_per_repo: work.workers_max_per_repo,
+            deletes_cap: match destination.deletes_cap {
+                DeletesCap::None => None,
+                DeletesCap::AtMost(most) => Some(most),
+            },
+            committer: committer.clone(),
+            instance_id: instance_id.clone(),
+            namespace: config.default_namespace.clone(),
+        })
+    }
+}
+
 /// Why the operator cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     /// The cluster cannot be told from others.
     #[error("the namespace kube-system cannot be read: {0}")]
     ClusterIdentity(#[source] kube::Error),
+    /// No usable git.
+    #[error(transparent)]
+    Git(#[from] GitUnusable),
     /// No client.
     #[error("the API server cannot be used: {0}")]
     Client(#[source] kube::Error),
@@ -84,7 +148,8 @@ pub enum OperatorError {
 pub async fn run(
     config: kube::Config,
     settings: OperatorSettings,
-    started: watch::Sender<bool>,
+    telemetry: Telemetry,
+    readiness: watch::Sender<Readiness>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
@@ -104,6 +169,7 @@ pub async fn run(
         client.clone(),
         watch_client.clone(),
         settings.discovery_refresh,
+        telemetry,
         catalogue_tx,
     ));
     tasks.spawn(write_statuses(
@@ -141,7 +207,7 @@ pub async fn run(
         catalogue,
         reports,
     };
-    let result = operator.work(inputs, &mut tasks, started, shutdown).await;
+    let result = operator.work(inputs, &mut tasks, readiness, shutdown).await;
     operator.writers.finish().await;
     result
 }
@@ -172,7 +238,7 @@ impl Operator {
         &mut self,
         mut inputs: Inputs,
         tasks: &mut JoinSet<()>,
-        started: watch::Sender<bool>,
+        readiness: watch::Sender<Readiness>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), OperatorError> {
         let mut shutdown = std::pin::pin!(shutdown);
@@ -184,7 +250,7 @@ impl Operator {
                     let configuration = inputs.configuration.borrow_and_update().clone();
                     if let Some(configuration) = configuration {
                         self.configuration = configuration;
-                        started.send_replace(true);
+                        readiness.send_replace(Readiness::Ready);
                         self.route().await;
                     }
                 }

@@ -24,6 +24,7 @@ use reverser_core::selection::{Exclusions, RulePart};
 use reverser_git::{BranchName, RemoteUrl, Scheme};
 
 use crate::identity::{Id, RuleId};
+use crate::settings::AllowedRepoUrls;
 
 /// Everything that users wrote, and the labels of namespaces.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,8 @@ pub struct Configuration {
 pub struct RoutingOptions {
     /// How repositories may be reached.
     pub schemes: Vec<Scheme>,
+    /// The repositories that may be written.
+    pub allowed_urls: AllowedRepoUrls,
     /// How Secrets are written where a destination does not say.
     pub secrets_mode: SecretsMode,
     /// Types that are left out unless a rule names them.
@@ -53,6 +56,25 @@ pub struct RoutingOptions {
     pub watch_all: bool,
     /// How many types are watched at most.
     pub max_types: usize,
+}
+
+impl RoutingOptions {
+    fn url_of(&self, text: &str) -> Result<RemoteUrl, Refusal> {
+        let refused = |message: String| Refusal {
+            reason: reverser_api::conditions::remote_reason::URL_NOT_ALLOWED,
+            message,
+        };
+        let url = RemoteUrl::parse(text, &self.schemes)
+            .map_err(|error| refused(format!("spec.repoUrl: {error}")))?;
+        if self.allowed_urls.allows(&url) {
+            Ok(url)
+        } else {
+            Err(refused(
+                "spec.repoUrl is none that the operator's flag --allowed-repo-urls allows"
+                    .to_owned(),
+            ))
+        }
+    }
 }
 
 /// Why something is not in effect, and what would help.
@@ -179,12 +201,9 @@ impl Routing {
     ) -> Self {
         let mut routing = Self::default();
         for (id, repo) in &configuration.repos {
-            let url = RemoteUrl::parse(&repo.spec.repo_url, &options.schemes);
-            let url = url.map_err(|error| Refusal {
-                reason: reverser_api::conditions::remote_reason::URL_NOT_ALLOWED,
-                message: format!("spec.repoUrl: {error}"),
-            });
-            routing.repos.insert(id.clone(), url);
+            routing
+                .repos
+                .insert(id.clone(), options.url_of(&repo.spec.repo_url));
         }
         destinations::resolve(&mut routing, configuration, options);
         rules::resolve(&mut routing, configuration, catalogue, options);

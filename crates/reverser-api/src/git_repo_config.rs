@@ -74,8 +74,12 @@ impl GitRepoConfigSpec {
     }
 }
 
+/// Whether a text fits a glob: `*` stands for any characters but `/`, `**` for any characters, `?` for
+/// one character but `/`.
+///
 /// Time and memory grow with the product of both lengths, whatever the pattern: it comes from a user.
-fn glob_matches(pattern: &str, text: &str) -> bool {
+#[must_use]
+pub fn glob_matches(pattern: &str, text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     // Where in the text the part of the pattern that was read so far can end.
     let mut ends = vec![false; text.len() + 1];

@@ -100,7 +100,7 @@ pub const NOISE_RULES: &[NoiseRule] = &[
 ];
 
 /// The rules that are not turned off.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoiseFilter {
     active: Vec<bool>,
 }

@@ -1,6 +1,7 @@
 //! What each command does, one file each.
 
 mod clean;
+mod controller;
 mod crds;
 
 use std::io::{self, Write as _};
@@ -12,6 +13,7 @@ use crate::command_line::{Command, CommandLine};
 #[must_use]
 pub fn run(CommandLine { command }: CommandLine) -> ExitCode {
     match command {
+        Command::Controller(arguments) => controller::run(*arguments),
         Command::Clean(arguments) => clean::run(&arguments),
         Command::Crds => crds::run(),
     }

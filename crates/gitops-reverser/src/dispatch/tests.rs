@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::routing::{Configuration, RoutingOptions};
+use crate::settings::AllowedRepoUrls;
 
 /// A namespace `shop` with a destination, whose writer is a map of files.
 struct World {
@@ -104,6 +105,7 @@ impl World {
     fn route(&mut self) {
         let options = RoutingOptions {
             schemes: vec![Scheme::Https],
+            allowed_urls: AllowedRepoUrls::default(),
             secrets_mode: reverser_api::git_destination::SecretsMode::AsIs,
             exclusions: Exclusions::new(true, &[]),
             watch_all: false,

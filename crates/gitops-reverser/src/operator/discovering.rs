@@ -12,7 +12,9 @@ use kube::{Api, Client};
 use reverser_core::catalogue::Catalogue;
 use tokio::sync::watch;
 
-use crate::discovery::discover;
+use crate::discovery::{FailedGroup, discover};
+use crate::telemetry::Telemetry;
+use crate::telemetry::facts::DiscoveryFailed;
 
 /// A definition is served a moment after it was created.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -24,6 +26,7 @@ pub(super) async fn follow(
     client: Client,
     asking: Client,
     refresh: Duration,
+    telemetry: Telemetry,
     told: watch::Sender<Option<Arc<Catalogue>>>,
 ) {
     let crds = watcher(
@@ -41,23 +44,42 @@ pub(super) async fn follow(
     let mut known = Catalogue::default();
     let mut wait = FIRST_WAIT;
     loop {
-        let next = if let Ok(found) = discover(&asking, &known).await {
-            wait = FIRST_WAIT;
-            let failed = !found.failed_groups.is_empty();
-            if found.catalogue != known {
-                known = found.catalogue;
-                if told.send(Some(Arc::new(known.clone()))).is_err() {
-                    return;
+        let next = match discover(&asking, &known).await {
+            Ok(found) => {
+                wait = FIRST_WAIT;
+                for FailedGroup {
+                    group,
+                    version,
+                    reason,
+                } in &found.failed_groups
+                {
+                    let group = format!("{group}/{version}");
+                    telemetry.emit(DiscoveryFailed {
+                        group: &group,
+                        reason,
+                    });
+                }
+                let failed = !found.failed_groups.is_empty();
+                if found.catalogue != known {
+                    known = found.catalogue;
+                    if told.send(Some(Arc::new(known.clone()))).is_err() {
+                        return;
+                    }
+                }
+                if failed {
+                    LONGEST_WAIT.min(refresh)
+                } else {
+                    refresh
                 }
             }
-            if failed {
-                LONGEST_WAIT.min(refresh)
-            } else {
-                refresh
+            Err(error) => {
+                telemetry.emit(DiscoveryFailed {
+                    group: "",
+                    reason: &error.to_string(),
+                });
+                wait = (wait * 2).min(LONGEST_WAIT);
+                wait.mul_f64(0.8 + 0.4 * fastrand::f64())
             }
-        } else {
-            wait = (wait * 2).min(LONGEST_WAIT);
-            wait.mul_f64(0.8 + 0.4 * fastrand::f64())
         };
         tokio::select! {
             _ = changes.next() => {

@@ -27,6 +27,7 @@ fn catalogue() -> Catalogue {
 fn options() -> RoutingOptions {
     RoutingOptions {
         schemes: vec![Scheme::Https, Scheme::Ssh],
+        allowed_urls: AllowedRepoUrls::default(),
         secrets_mode: SecretsMode::AsIs,
         exclusions: Exclusions::new(true, &[]),
         watch_all: false,

@@ -7,6 +7,7 @@
 )]
 
 mod clean;
+mod controller_flags;
 mod discovery;
 mod observer;
 mod operator;

@@ -328,7 +328,10 @@ mod tests {
 
     fn header(credentials: &Credentials) -> Option<&str> {
         match &credentials.login {
-            Login::Http(login) => login.authorization.as_ref().map(ExposeSecret::expose_secret),
+            Login::Http(login) => login
+                .authorization
+                .as_ref()
+                .map(ExposeSecret::expose_secret),
             _ => None,
         }
     }

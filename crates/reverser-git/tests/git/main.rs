@@ -1,4 +1,8 @@
 //! The Git engine against real servers. One binary, one file for each topic.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy takes only functions that are marked so for tests"
+)]
 
 mod support;
 

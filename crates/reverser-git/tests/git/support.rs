@@ -1,5 +1,4 @@
 //! Servers, mirrors and plans for the tests.
-#![expect(clippy::unwrap_used, reason = "these are tests; clippy knows that only of functions marked so")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -285,9 +284,9 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(files_below(&path))
+            files.extend(files_below(&path));
         } else {
-            files.push(path)
+            files.push(path);
         }
     }
     files

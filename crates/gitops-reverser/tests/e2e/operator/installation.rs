@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gitops_reverser::http::Readiness;
 use gitops_reverser::operator::{self, OperatorSettings};
 use gitops_reverser::routing::RoutingOptions;
+use gitops_reverser::settings::AllowedRepoUrls;
+use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::watch::WatchSettings;
 use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
@@ -71,11 +74,12 @@ impl Installation {
         let _guard = self.runtime.enter();
         let config = self.plane.kube_config(User::Admin);
         let (stop, stopped) = oneshot::channel();
-        let (started, _) = watch::channel(false);
+        let (readiness, _) = watch::channel(Readiness::Ready);
+        let telemetry = Telemetry::register(&mut metrics::registry());
         let settings = self.settings.clone();
         let task = self.runtime.spawn(async move {
             let shutdown = async { drop(stopped.await) };
-            operator::run(config, settings, started, shutdown)
+            operator::run(config, settings, telemetry, readiness, shutdown)
                 .await
                 .unwrap();
         });
@@ -255,6 +259,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
     OperatorSettings {
         routing: RoutingOptions {
             schemes: vec![Scheme::File, Scheme::Http, Scheme::Https, Scheme::Ssh],
+            allowed_urls: AllowedRepoUrls::default(),
             secrets_mode: SecretsMode::AsIs,
             exclusions: Exclusions::new(true, &[]),
             watch_all: false,
@@ -263,6 +268,9 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         noise: NoiseFilter::without([]).unwrap(),
         watch: WatchSettings::default(),
         discovery_refresh: Duration::from_mins(5),
+        enabled: true,
+        workers_max_global: 24,
+        workers_max_per_repo: 5,
         git: Git::find().unwrap(),
         work_dir: folder.path().join("work"),
         limits: Limits {

@@ -1,0 +1,324 @@
+//! The flags of `controller`, read once: everything after this knows types and no text.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reverser_api::git_destination::SecretsMode;
+use reverser_core::noise::NoiseFilter;
+use reverser_git::{Person, Scheme};
+
+use crate::command_line::{
+    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
+    GitBatchArguments, TelemetryArguments, WorkArguments,
+};
+use crate::telemetry::logging::{LogFilter, LogFormat};
+
+mod duration;
+mod excluded_type;
+mod refusal;
+mod repo_urls;
+mod values;
+
+pub use excluded_type::ExcludedType;
+pub use refusal::{BadValue, SettingsError, environment_variable};
+pub use repo_urls::{AllowedRepoUrls, BadUrlGlob};
+
+use refusal::At;
+use values::Count;
+
+/// What the flags of `controller` say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Whether objects are watched and written; without, the four kinds are only checked.
+    pub enable_watch_ingestion: bool,
+    /// The file that says how to reach the cluster, if it is not where clients look for it anyway.
+    pub kubeconfig: Option<PathBuf>,
+    /// The name of this installation, the same for all of its replicas.
+    pub instance_id: String,
+    /// What is watched.
+    pub discovery: DiscoverySettings,
+    /// How much is done at once, and where.
+    pub work: WorkSettings,
+    /// When changes are committed and pushed.
+    pub batch: BatchSettings,
+    /// What may go where, and what may be removed.
+    pub destination: DestinationSettings,
+    /// Who commits.
+    pub committer: Person,
+    /// How it is observed.
+    pub telemetry: TelemetrySettings,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoverySettings {
+    /// How often the types that the cluster serves are asked for.
+    pub refresh: Duration,
+    /// Whether rules that name no resources select every type.
+    pub watch_all: bool,
+    /// Types that no rule selects unless it names them, beside those that are left out by default.
+    pub exclude: BTreeSet<ExcludedType>,
+    /// Whether types are left out by default.
+    pub default_exclusions: bool,
+    /// The most types that are watched at once.
+    pub max_types: usize,
+    /// The most lists that run at once.
+    pub max_concurrent_lists: usize,
+    /// The rules about objects that no person wrote that apply.
+    pub noise: NoiseFilter,
+}
+
+/// How much is done at once, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkSettings {
+    /// The most branches that are written at the same time.
+    pub workers_max_global: usize,
+    /// The most branches of one repository that are written at the same time.
+    pub workers_max_per_repo: usize,
+    /// Where the clones are kept.
+    pub folder: PathBuf,
+}
+
+/// When changes are committed and pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchSettings {
+    /// Push as soon as this many files wait.
+    pub max_files: usize,
+    /// Push as soon as this many bytes wait.
+    pub max_bytes: usize,
+    /// Push when the oldest change has waited this long.
+    pub max_wait: Duration,
+    /// Push when nothing has changed for this long.
+    pub quiet: Duration,
+    /// How often each remote is asked for its branch.
+    pub poll: Duration,
+}
+
+/// What may go where, and what may be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestinationSettings {
+    /// The most files that one cycle removes from one destination.
+    pub deletes_cap: DeletesCap,
+    /// How repositories may be reached.
+    pub allowed_schemes: Vec<Scheme>,
+    /// The repositories that may be written.
+    pub allowed_repo_urls: AllowedRepoUrls,
+    /// How Secrets are written where a destination does not say.
+    pub secrets_mode: SecretsMode,
+}
+
+/// The most files that one cycle removes from one destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeletesCap {
+    /// All that have to go.
+    None,
+    /// This many, in the order of their paths.
+    AtMost(usize),
+}
+
+/// How it is observed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TelemetrySettings {
+    /// Where `/metrics` is served, if anywhere.
+    pub metrics_address: Option<SocketAddr>,
+    /// Where `/healthz` and `/readyz` are served, if anywhere.
+    pub probe_address: Option<SocketAddr>,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// What is logged.
+    pub log_filter: LogFilter,
+}
+
+impl Settings {
+    /// Reads every flag, and refuses the first that cannot be used.
+    pub fn from_arguments(arguments: ControllerArguments) -> Result<Self, SettingsError> {
+        // Without `..`, here and below: a new flag does not compile until somebody has thought of it.
+        let ControllerArguments {
+            enable_watch_ingestion,
+            kubeconfig,
+            instance_id,
+            discovery,
+            work,
+            batch,
+            destination,
+            commit,
+            telemetry,
+        } = arguments;
+        Ok(Self {
+            enable_watch_ingestion: values::boolean(&enable_watch_ingestion)
+                .at("enable-watch-ingestion")?,
+            kubeconfig: kubeconfig
+                .map(|path| values::file(&path))
+                .transpose()
+                .at("kubeconfig")?,
+            instance_id: values::instance_id(&instance_id).at("instance-id")?,
+            discovery: DiscoverySettings::from_arguments(discovery)?,
+            work: WorkSettings::from_arguments(work)?,
+            batch: BatchSettings::from_arguments(batch)?,
+            destination: DestinationSettings::from_arguments(destination)?,
+            committer: committer(commit)?,
+            telemetry: TelemetrySettings::from_arguments(telemetry)?,
+        })
+    }
+}
+
+impl DiscoverySettings {
+    fn from_arguments(arguments: DiscoveryArguments) -> Result<Self, SettingsError> {
+        const TYPES: Count = Count::from(1).to(5_000).such_as("300");
+        const LISTS: Count = Count::from(1).to(1_000).such_as("50");
+        const SHORTEST_REFRESH: Duration = Duration::from_secs(10);
+        const LONGEST_REFRESH: Duration = Duration::from_hours(24);
+        let DiscoveryArguments {
+            discovery_refresh,
+            watch_all,
+            discovery_exclude,
+            discovery_no_default_exclusions,
+            discovery_max_types,
+            watch_max_concurrent_lists,
+            disable_noise_rule,
+        } = arguments;
+        let no_default_exclusions = values::boolean(&discovery_no_default_exclusions)
+            .at("discovery-no-default-exclusions")?;
+        Ok(Self {
+            refresh: values::duration(&discovery_refresh, SHORTEST_REFRESH, LONGEST_REFRESH)
+                .at("discovery-refresh")?,
+            watch_all: values::boolean(&watch_all).at("watch-all")?,
+            exclude: values::list(&discovery_exclude)
+                .map(values::excluded_type)
+                .collect::<Result<_, _>>()
+                .at("discovery-exclude")?,
+            default_exclusions: !no_default_exclusions,
+            max_types: TYPES.read(&discovery_max_types).at("discovery-max-types")?,
+            max_concurrent_lists: LISTS
+                .read(&watch_max_concurrent_lists)
+                .at("watch-max-concurrent-lists")?,
+            noise: NoiseFilter::without(values::list(&disable_noise_rule))
+                .map_err(BadValue::NoiseRule)
+                .at("disable-noise-rule")?,
+        })
+    }
+}
+
+impl WorkSettings {
+    fn from_arguments(arguments: WorkArguments) -> Result<Self, SettingsError> {
+        const WORKERS: Count = Count::from(1).to(1_000).such_as("24");
+        const WORKERS_PER_REPO: Count = Count::from(1).to(1_000).such_as("5");
+        let WorkArguments {
+            workers_max_global,
+            workers_max_per_repo,
+            work_dir,
+        } = arguments;
+        Ok(Self {
+            workers_max_global: WORKERS.read(&workers_max_global).at("workers-max-global")?,
+            workers_max_per_repo: WORKERS_PER_REPO
+                .read(&workers_max_per_repo)
+                .at("workers-max-per-repo")?,
+            folder: values::folder(&work_dir).at("work-dir")?,
+        })
+    }
+}
+
+impl BatchSettings {
+    fn from_arguments(arguments: GitBatchArguments) -> Result<Self, SettingsError> {
+        const FILES: Count = Count::from(1).to(100_000).such_as("200");
+        const MEBIBYTES: Count = Count::from(1).to(1_024).such_as("1");
+        const WAIT_SECONDS: Count = Count::from(1).to(3_600).such_as("20");
+        const QUIET_MILLISECONDS: Count = Count::from(0).to(60_000).such_as("300");
+        const POLL_SECONDS: Count = Count::from(1).to(86_400).such_as("60");
+        let GitBatchArguments {
+            git_batch_max_files,
+            git_batch_max_bytes_mib,
+            git_batch_max_wait_sec,
+            git_batch_quiet_ms,
+            git_poll_sec,
+        } = arguments;
+        let mebibytes = MEBIBYTES
+            .read(&git_batch_max_bytes_mib)
+            .at("git-batch-max-bytes-mib")?;
+        let max_wait = WAIT_SECONDS
+            .read_seconds(&git_batch_max_wait_sec)
+            .at("git-batch-max-wait-sec")?;
+        let quiet = QUIET_MILLISECONDS
+            .read_milliseconds(&git_batch_quiet_ms)
+            .at("git-batch-quiet-ms")?;
+        if quiet > max_wait {
+            return Err(BadValue::QuietLongerThanWait { quiet, max_wait }).at("git-batch-quiet-ms");
+        }
+        Ok(Self {
+            max_files: FILES.read(&git_batch_max_files).at("git-batch-max-files")?,
+            max_bytes: mebibytes << 20,
+            max_wait,
+            quiet,
+            poll: POLL_SECONDS
+                .read_seconds(&git_poll_sec)
+                .at("git-poll-sec")?,
+        })
+    }
+}
+
+impl DestinationSettings {
+    fn from_arguments(arguments: DestinationArguments) -> Result<Self, SettingsError> {
+        let DestinationArguments {
+            deletes_cap_per_cycle,
+            allow_url_schemes,
+            allowed_repo_urls,
+            secrets_mode,
+        } = arguments;
+        let allowed_schemes = values::schemes(&allow_url_schemes).at("allow-url-schemes")?;
+        let globs = values::list(&allowed_repo_urls);
+        Ok(Self {
+            deletes_cap: values::deletes_cap(&deletes_cap_per_cycle).at("deletes-cap-per-cycle")?,
+            allowed_repo_urls: AllowedRepoUrls::parse(globs, &allowed_schemes)
+                .map_err(BadValue::UrlGlob)
+                .at("allowed-repo-urls")?,
+            allowed_schemes,
+            secrets_mode: values::secrets_mode(&secrets_mode).at("secrets-mode")?,
+        })
+    }
+}
+
+impl TelemetrySettings {
+    fn from_arguments(arguments: TelemetryArguments) -> Result<Self, SettingsError> {
+        let TelemetryArguments {
+            metrics_bind_address,
+            health_probe_bind_address,
+            log_format,
+            log_level,
+        } = arguments;
+        let metrics_address = values::address(&metrics_bind_address).at("metrics-bind-address")?;
+        let probe_address =
+            values::address(&health_probe_bind_address).at("health-probe-bind-address")?;
+        // Port 0 lets the system choose two different ports.
+        if let (Some(metrics), Some(probe)) = (metrics_address, probe_address)
+            && metrics == probe
+            && metrics.port() != 0
+        {
+            return Err(BadValue::SameAddress(probe)).at("health-probe-bind-address");
+        }
+        Ok(Self {
+            metrics_address,
+            probe_address,
+            log_format: values::log_format(&log_format).at("log-format")?,
+            log_filter: values::log_filter(&log_level).at("log-level")?,
+        })
+    }
+}
+
+fn committer(arguments: CommitArguments) -> Result<Person, SettingsError> {
+    let CommitArguments {
+        committer_name,
+        committer_email,
+    } = arguments;
+    // A good address beside the name shows whose fault it is.
+    Person::new(&committer_name, "")
+        .map_err(BadValue::Person)
+        .at("committer-name")?;
+    Person::new(&committer_name, &committer_email)
+        .map_err(BadValue::Person)
+        .at("committer-email")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! From the text of a flag to its type.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use reverser_api::git_destination::SecretsMode;
+use reverser_git::Scheme;
+
+use super::{BadValue, DeletesCap, ExcludedType, duration};
+use crate::telemetry::logging::{LogFilter, LogFormat};
+
+pub(super) fn boolean(text: &str) -> Result<bool, BadValue> {
+    text.parse().map_err(|_| BadValue::Boolean(text.to_owned()))
+}
+
+/// What a number may be.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    from: usize,
+    to: usize,
+    example: &'static str,
+}
+
+impl Count {
+    pub(super) const fn from(from: usize) -> Self {
+        Self {
+            from,
+            to: usize::MAX,
+            example: "",
+        }
+    }
+
+    pub(super) const fn to(self, to: usize) -> Self {
+        Self { to, ..self }
+    }
+
+    pub(super) const fn such_as(self, example: &'static str) -> Self {
+        Self { example, ..self }
+    }
+
+    pub(super) fn read(self, text: &str) -> Result<usize, BadValue> {
+        let Self { from, to, example } = self;
+        digits(text)
+            .filter(|number| (from..=to).contains(number))
+            .ok_or_else(|| BadValue::Count {
+                value: text.to_owned(),
+                from,
+                to,
+                example,
+            })
+    }
+
+    pub(super) fn read_seconds(self, text: &str) -> Result<Duration, BadValue> {
+        self.read(text).map(|n| Duration::from_secs(n as u64))
+    }
+
+    pub(super) fn read_milliseconds(self, text: &str) -> Result<Duration, BadValue> {
+        self.read(text).map(|n| Duration::from_millis(n as u64))
+    }
+}
+
+/// Rust reads `+5` as a number too; nobody means that.
+fn digits(text: &str) -> Option<usize> {
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())
+        .flatten()
+}
+
+pub(super) fn duration(
+    text: &str,
+    shortest: Duration,
+    longest: Duration,
+) -> Result<Duration, BadValue> {
+    let duration = duration::parse(text).ok_or_else(|| BadValue::Duration(text.to_owned()))?;
+    if !(shortest..=longest).contains(&duration) {
+        return Err(BadValue::DurationRange {
+            value: text.to_owned(),
+            shortest,
+            longest,
+        });
+    }
+    Ok(duration)
+}
+
+pub(super) fn deletes_cap(text: &str) -> Result<DeletesCap, BadValue> {
+    if text == "none" {
+        return Ok(DeletesCap::None);
+    }
+    digits(text)
+        .map(DeletesCap::AtMost)
+        .ok_or_else(|| BadValue::DeletesCap(text.to_owned()))
+}
+
+/// `:8080` is every interface, of IPv6 and of IPv4, as Go programs have it; `0` is nowhere.
+pub(super) fn address(text: &str) -> Result<Option<SocketAddr>, BadValue> {
+    if text == "0" {
+        return Ok(None);
+    }
+    let address = match text.strip_prefix(':') {
+        Some(port) => digits(port)
+            .and_then(|port| u16::try_from(port).ok())
+            .map(|port| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
+        None => text.parse().ok(),
+    };
+    address
+        .map(Some)
+        .ok_or_else(|| BadValue::Address(text.to_owned()))
+}
+
+/// The items of a flag that is given several times, with commas, or both. An empty item is what a
+/// template leaves behind, and means nothing.
+pub(super) fn list(values: &[String]) -> impl Iterator<Item = &str> {
+    values
+        .iter()
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}
+
+pub(super) fn excluded_type(text: &str) -> Result<ExcludedType, BadValue> {
+    ExcludedType::parse(text).ok_or_else(|| BadValue::ExcludedType(text.to_owned()))
+}
+
+pub(super) fn schemes(text: &str) -> Result<Vec<Scheme>, BadValue> {
+    let mut schemes = Vec::new();
+    for name in list(&[text.to_owned()]) {
+        // A GitRepoConfig with `git://` is refused by the API server, so there is nothing to allow.
+        let scheme = Scheme::named(name)
+            .filter(|scheme| *scheme != Scheme::Git)
+            .ok_or_else(|| BadValue::Scheme(name.to_owned()))?;
+        if !schemes.contains(&scheme) {
+            schemes.push(scheme);
+        }
+    }
+    if schemes.is_empty() {
+        return Err(BadValue::NoScheme);
+    }
+    Ok(schemes)
+}
+
+pub(super) fn secrets_mode(text: &str) -> Result<SecretsMode, BadValue> {
+    match text {
+        "AsIs" => Ok(SecretsMode::AsIs),
+        "Redact" => Ok(SecretsMode::Redact),
+        "Skip" => Ok(SecretsMode::Skip),
+        _ => Err(BadValue::SecretsMode(text.to_owned())),
+    }
+}
+
+/// Clones are made and removed in it, so it is nobody's home and not the root.
+pub(super) fn folder(text: &str) -> Result<PathBuf, BadValue> {
+    let path = Path::new(text);
+    let plain = path
+        .components()
+        .all(|component| component != Component::ParentDir);
+    if path.is_absolute() && plain && path.parent().is_some() {
+        Ok(path.to_owned())
+    } else {
+        Err(BadValue::Folder(text.to_owned()))
+    }
+}
+
+pub(super) fn file(text: &str) -> Result<PathBuf, BadValue> {
+    if text.is_empty() {
+        return Err(BadValue::NoFile);
+    }
+    Ok(PathBuf::from(text))
+}
+
+/// What can be the value of a label too, so that it can be selected by.
+pub(super) fn instance_id(text: &str) -> Result<String, BadValue> {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    if edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner) && bytes.len() <= 63 {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::InstanceId(text.to_owned()))
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, BadValue> {
+    match text {
+        "json" => Ok(LogFormat::Json),
+        "text" => Ok(LogFormat::Text),
+        _ => Err(BadValue::LogFormat(text.to_owned())),
+    }
+}
+
+pub(super) fn log_filter(text: &str) -> Result<LogFilter, BadValue> {
+    LogFilter::parse(text).ok_or_else(|| BadValue::LogLevel(text.to_owned()))
+}

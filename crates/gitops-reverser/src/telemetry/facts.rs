@@ -1,0 +1,306 @@
+//! One struct per fact: what it says in the log, and what it counts.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use reverser_git::CommitId;
+use tracing::{debug, info, trace, warn};
+
+use super::labels::{BranchLabels, DestinationLabels, TypeLabels};
+use super::metrics::Metrics;
+
+/// Something that happened, that somebody outside may want to know.
+///
+/// A fact names objects, and never holds them: their content may be secret.
+pub trait Fact {
+    /// Says it in the log.
+    fn log(&self);
+    /// Counts it.
+    fn count(&self, metrics: &Metrics);
+}
+
+/// The operator begins.
+#[derive(Debug)]
+pub struct Started<'a> {
+    /// The name of the installation.
+    pub instance_id: &'a str,
+    /// The version of the program.
+    pub version: &'a str,
+}
+
+impl Fact for Started<'_> {
+    fn log(&self) {
+        let Self {
+            instance_id,
+            version,
+        } = self;
+        info!(instance_id, version, "started");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// The operator was asked to end, and does.
+#[derive(Debug)]
+pub struct Stopping<'a> {
+    /// What asked.
+    pub signal: &'a str,
+}
+
+impl Fact for Stopping<'_> {
+    fn log(&self) {
+        info!(signal = self.signal, "stopping");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// A server can be reached.
+#[derive(Debug)]
+pub struct Serving<'a> {
+    /// What it serves.
+    pub paths: &'a str,
+    /// Where.
+    pub address: SocketAddr,
+}
+
+impl Fact for Serving<'_> {
+    fn log(&self) {
+        info!(paths = self.paths, address = %self.address, "serving");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// A page of a list, or a whole one, was read.
+#[derive(Debug)]
+pub struct ObjectsListed<'a> {
+    /// Of which type.
+    pub of: &'a TypeLabels,
+    /// How many.
+    pub objects: usize,
+}
+
+impl Fact for ObjectsListed<'_> {
+    fn log(&self) {
+        debug!(
+            gvk = self.of.gvk(),
+            objects = self.objects,
+            "objects listed"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        let scanned = metrics.objects_scanned.get_or_create(self.of);
+        scanned.inc_by(self.objects as u64);
+    }
+}
+
+/// A watch event of an object was processed.
+#[derive(Debug)]
+pub struct EventProcessed<'a> {
+    /// The type of the object.
+    pub of: &'a TypeLabels,
+    /// `ADDED`, `MODIFIED` or `DELETED`.
+    pub event: &'a str,
+    /// The namespace of the object, if it has one.
+    pub namespace: Option<&'a str>,
+    /// The name of the object.
+    pub name: &'a str,
+}
+
+impl Fact for EventProcessed<'_> {
+    fn log(&self) {
+        let Self {
+            of,
+            event,
+            namespace,
+            name,
+        } = self;
+        trace!(gvk = of.gvk(), event, namespace, name, "event processed");
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.events_processed.inc();
+        metrics.objects_scanned.get_or_create(self.of).inc();
+    }
+}
+
+/// The types of a group, or of the whole cluster, could not be found out. The last known ones stay.
+#[derive(Debug)]
+pub struct DiscoveryFailed<'a> {
+    /// `group/version`, or nothing where all of it failed.
+    pub group: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl Fact for DiscoveryFailed<'_> {
+    fn log(&self) {
+        let Self { group, reason } = self;
+        warn!(
+            group,
+            reason, "discovery failed; the types that are known stay"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.discovery_errors.inc();
+    }
+}
+
+/// The remote has confirmed a commit.
+#[derive(Debug)]
+pub struct CommitPushed<'a> {
+    /// Where.
+    pub branch: &'a BranchLabels,
+    /// Whose files.
+    pub destination: &'a DestinationLabels,
+    /// Which commit.
+    pub commit: &'a CommitId,
+    /// How many files were created or changed, by the type of their objects.
+    pub written: &'a [(TypeLabels, usize)],
+    /// How many files were removed.
+    pub deleted: usize,
+    /// The content of the files that were created or changed.
+    pub bytes: usize,
+}
+
+impl Fact for CommitPushed<'_> {
+    fn log(&self) {
+        let Self {
+            branch,
+            destination,
+            commit,
+            written,
+            deleted,
+            bytes,
+        } = self;
+        let written: usize = written.iter().map(|(_, files)| files).sum();
+        info!(
+            repo = branch.repo(),
+            branch = branch.branch(),
+            destination = destination.as_str(),
+            %commit,
+            written,
+            deleted,
+            bytes,
+            "commit pushed"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.commits.inc();
+        metrics.commit_bytes.inc_by(self.bytes as u64);
+        for (of, files) in self.written {
+            let written = metrics.objects_written.get_or_create(of);
+            written.inc_by(*files as u64);
+        }
+        if self.deleted > 0 {
+            let deleted = metrics.files_deleted.get_or_create(self.destination);
+            deleted.inc_by(self.deleted as u64);
+        }
+    }
+}
+
+/// The remote has confirmed a batch, of one commit or several.
+#[derive(Debug)]
+pub struct BatchPushed<'a> {
+    /// Where.
+    pub branch: &'a BranchLabels,
+    /// How many commits.
+    pub commits: usize,
+    /// How long the push took.
+    pub took: Duration,
+    /// For each change that a watch event brought, how long ago that was.
+    pub since_events: &'a [Duration],
+}
+
+impl Fact for BatchPushed<'_> {
+    fn log(&self) {
+        let Self {
+            branch,
+            commits,
+            took,
+            since_events,
+        } = self;
+        let oldest = since_events.iter().max().copied().unwrap_or_default();
+        debug!(
+            repo = branch.repo(),
+            branch = branch.branch(),
+            commits,
+            push_seconds = took.as_secs_f64(),
+            oldest_event_seconds = oldest.as_secs_f64(),
+            "batch pushed"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.commit_batches.inc();
+        metrics.push_duration.observe(self.took.as_secs_f64());
+        for since in self.since_events {
+            metrics.event_to_push.observe(since.as_secs_f64());
+        }
+    }
+}
+
+/// Somebody else moved the branch: the difference is computed again, onto the new tip.
+#[derive(Debug)]
+pub struct BranchMoved<'a> {
+    /// Which branch.
+    pub branch: &'a BranchLabels,
+    /// The how manieth time for this batch, from 1.
+    pub attempt: usize,
+}
+
+impl Fact for BranchMoved<'_> {
+    fn log(&self) {
+        let Self { branch, attempt } = self;
+        info!(
+            repo = branch.repo(),
+            branch = branch.branch(),
+            attempt,
+            "the branch has moved; computing the difference again"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.rebase_retries.inc();
+    }
+}
+
+/// A push failed and is tried again.
+#[derive(Debug)]
+pub struct PushRetried<'a> {
+    /// Where to.
+    pub branch: &'a BranchLabels,
+    /// The how manieth time for this batch, from 1.
+    pub attempt: usize,
+    /// When.
+    pub after: Duration,
+    /// What went wrong, without credentials.
+    pub reason: &'a str,
+}
+
+impl Fact for PushRetried<'_> {
+    fn log(&self) {
+        let Self {
+            branch,
+            attempt,
+            after,
+            reason,
+        } = self;
+        warn!(
+            repo = branch.repo(),
+            branch = branch.branch(),
+            attempt,
+            after_seconds = after.as_secs_f64(),
+            reason,
+            "push failed; trying again"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.push_retries.get_or_create(self.branch).inc();
+    }
+}
