@@ -49,6 +49,10 @@ docs: crds ## Write the pages of docs/reference that are made from the code
 	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-core --test core reference
 	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --lib reference
 
+.PHONY: golden
+golden: setup ## Record the golden cases again from a real API server
+	REVERSER_RECORD=1 $(CARGO) test -p gitops-reverser --test e2e round_trip
+
 .PHONY: demo
 demo: control-plane ## Show it at work on a real control plane
 	$(CARGO) run --profile demo -p gitops-reverser --example demo -- $(ARGS)
