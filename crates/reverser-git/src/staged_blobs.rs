@@ -36,10 +36,6 @@ impl StagedBlobs {
         })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.objects
-    }
-
     /// Stores one content.
     pub fn write(&self, content: &[u8]) -> io::Result<BlobId> {
         let mut batch = self.batch();

@@ -56,6 +56,8 @@ impl Mirror {
                 }
             }
         }
+        // The remote answers, and yet a push ends without a report, twice: it may be the clone.
+        self.damaged = true;
         Ok(PushOutcome::Unknown {
             reason: reason.unwrap_or_default(),
         })
@@ -70,11 +72,7 @@ impl Mirror {
         clone.remove_leftovers()?;
         crash_point("push: about to start");
         let remote = self.remote();
-        let finished = match remote.push(clone.path(), prepared, options) {
-            Ok(finished) => finished,
-            Err(RemoteProblem::Io(error)) => return Err(CloneError::Io(error)),
-            Err(problem) => return Ok(Verdict::Ambiguous(format!("{problem:?}"))),
-        };
+        let finished = remote.push(clone.path(), prepared, options)?;
         crash_point("push: returned");
         let verdict = judge(&finished, &self.branch.full_ref());
         Ok(match verdict {
