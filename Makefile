@@ -51,7 +51,7 @@ docs: crds ## Write the pages of docs/reference that are made from the code
 
 .PHONY: golden
 golden: setup ## Record the golden cases again from a real API server
-	REVERSER_RECORD=1 $(CARGO) test -p gitops-reverser --test e2e round_trip
+	REVERSER_RECORD=1 $(CARGO) test -p gitops-reverser --test e2e record
 
 .PHONY: demo
 demo: control-plane ## Show it at work on a real control plane
