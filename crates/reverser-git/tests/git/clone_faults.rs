@@ -57,6 +57,10 @@ fn any_damage_to_any_file_heals() {
             round += 1;
             let content = format!("{kind} {round}\n");
             eprintln!("{kind} {}", victim.display());
+            // Half of the time there is something to fetch: an empty commit.
+            if round % 2 == 0 {
+                server.repository.commit("main", "foreign", &[]);
+            }
             let mut mirror = server.open(place.path(), "main");
             // An attempt may stumble over the damage; the one after it must not.
             if try_settle(&mut mirror, &desired(&content)).is_err() {

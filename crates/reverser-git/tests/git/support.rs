@@ -303,3 +303,23 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     }
     files
 }
+
+/// The command lines of the programs that a mirror in this folder has started.
+pub(crate) fn running_for(folder: &Path) -> Vec<String> {
+    let mark = format!(
+        "GITOPS_REVERSER_MIRROR={}",
+        folder.canonicalize().unwrap().display()
+    );
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        if environ
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == mark.as_bytes())
+        {
+            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            found.push(String::from_utf8_lossy(&line).replace('\0', " "));
+        }
+    }
+    found
+}
