@@ -28,7 +28,7 @@ test-e2e: setup ## Run only the tests of the whole, against a real control plane
 	$(CARGO) test -p gitops-reverser --test e2e $(ARGS)
 
 .PHONY: lint
-lint: ## Check format, lints, scripts, licences and advisories
+lint: ## Check format, lints, scripts and licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/*/*.sh .ci/run; \
