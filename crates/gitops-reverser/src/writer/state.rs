@@ -94,11 +94,15 @@ impl DestinationState {
                 let Knowledge {
                     complete,
                     deletable,
+                    needed,
+                    gone,
                     unknown,
                     pending,
                 } = *knowledge;
                 self.proofs.complete = complete;
                 self.proofs.deletable = deletable;
+                self.proofs.needed = needed;
+                self.proofs.gone_types = gone;
                 self.pending = !pending.is_empty();
                 self.unknown = unknown
                     .iter()
@@ -183,7 +187,8 @@ impl DestinationState {
                 for path in gone {
                     self.proofs.of_file.remove(path);
                 }
-                if plan.capped > 0 {
+                // A cap of zero lets nothing go, however often it is tried.
+                if plan.capped > 0 && !plan.deletes.is_empty() {
                     self.window.add(0, Instant::now());
                 }
             }
