@@ -102,9 +102,7 @@ pub async fn follow(
         if !gathered.is_complete() {
             continue;
         }
-        if !definitions_stand(&client).await {
-            interrupted = true;
-        } else {
+        if definitions_stand(&client).await {
             if std::mem::take(&mut interrupted) {
                 gathered.configuration.installation += 1;
             }
@@ -112,6 +110,8 @@ pub async fn follow(
             if told.send(Some(configuration)).is_err() {
                 return;
             }
+        } else {
+            interrupted = true;
         }
     }
 }

@@ -197,7 +197,7 @@ impl CloneCache {
         Ok(loose > limits.loose_objects || packs > limits.packs || bytes > limits.bytes)
     }
 
-    /// Puts this clone into the place of `old`. A crash in between leaves one of them, or neither.
+    /// Puts this clone into `place`, and what was there first to `old` and then away. A crash in between leaves one of them, or neither.
     pub(crate) fn swap_into(mut self, place: &Path, old: &Path) -> io::Result<Self> {
         remove_folder(old)?;
         match fs::rename(place, old) {

@@ -81,7 +81,7 @@ pub struct Mirror {
 
 impl Mirror {
     /// Takes ownership of `folder` and looks at what is there; the network is not used. Whatever a
-    /// killed owner left behind (locks, credentials, running programs) is removed.
+    /// killed owner left behind (locks, credentials, staged contents, running programs) is removed.
     ///
     /// # Errors
     /// [`OpenError`]: the folder is in use or cannot be written.
@@ -200,11 +200,14 @@ impl Mirror {
             Err(error) => {
                 // The disk may be full: give back what was taken.
                 remove_folder(&fresh)?;
+                if matches!(error, FetchError::Clone(_) | FetchError::Io(_)) {
+                    // And what a clone takes that is to be replaced anyway.
+                    self.clone = None;
+                    remove_folder(&self.folder.join("clone.git"))?;
+                }
                 return Err(error);
             }
         };
-        // Its files are gone before the name is.
-        self.clone = None;
         self.clone =
             Some(created.swap_into(&self.folder.join("clone.git"), &self.folder.join("old.git"))?);
         crash_point("rebuild: swapped");

@@ -89,6 +89,7 @@ pub(crate) fn says_local_damage(stderr: &str) -> bool {
         [
             "not a git repository",
             "bad shallow line",
+            "src refspec ",
             "unable to read ",
             "missing blob",
             "missing tree",

@@ -298,6 +298,49 @@ fn the_clone_has_neither_history_nor_contents() {
     );
 }
 
+#[test]
+fn damaged_staged_contents_are_asked_for_again() {
+    let server = seeded(Transport::Path);
+    let place = tempfile::tempdir().unwrap();
+    let mut mirror = server.open(place.path(), "main");
+    settle(&mut mirror, &desired("0\n"));
+    let many = "staged as a pack\n";
+    for (round, kind) in ["truncate", "empty", "delete"].into_iter().enumerate() {
+        let content = format!("{kind}\n");
+        let mut plan =
+            crate::support::plan(&mirror, "live", &[("live/apps/a.yaml", Some(&content))]);
+        let mut batch = mirror.staged().batch();
+        for i in 0..150 {
+            let blob = batch
+                .write(format!("{many}{round} {i}\n").as_bytes())
+                .unwrap();
+            let file = crate::support::path(&format!("live/many/{i}.yaml"));
+            plan.changes
+                .push(reverser_git::Change::Put { path: file, blob });
+        }
+        batch.finish().unwrap();
+        for file in files_below(&place.path().join("staged")) {
+            if file.extension().is_none_or(|extension| extension != "idx") {
+                damage(&file, kind);
+            }
+        }
+        // Deleted contents are missing at once, damaged ones when they are to be sent.
+        let committed = mirror.commit(&[plan], None).unwrap();
+        if let Some(prepared) = committed.prepared.filter(|_| committed.refused.is_empty()) {
+            let outcome = mirror
+                .push(&prepared, &reverser_git::PushOptions::default())
+                .unwrap();
+            assert!(
+                matches!(outcome, reverser_git::PushOutcome::Stale { .. }),
+                "{kind}: {outcome:?}"
+            );
+        }
+        settle(&mut mirror, &desired(&content));
+        assert_settled(&server, &content);
+    }
+    server.repository.assert_sound("main");
+}
+
 /// A small file system of its own; none where the machine does not let us make one.
 struct Disk(PathBuf);
 
