@@ -55,11 +55,11 @@ impl From<RemoteProblem> for FetchError {
     }
 }
 
-/// Why something could not be done with the clone. The next [`Mirror::fetch`] makes a damaged one
+/// Why something could not be done with the clone. The next [`crate::Mirror::fetch`] makes a damaged one
 /// anew.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
-    /// [`Mirror::fetch`] has not succeeded yet, or has failed since.
+    /// [`crate::Mirror::fetch`] has not succeeded yet, or has failed since.
     #[error("the branch has not been fetched")]
     NotFetched,
     /// A folder, or a parent of it, is something else in the branch.
