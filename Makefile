@@ -28,7 +28,7 @@ test-e2e: setup ## Run only the tests of the whole, against a real control plane
 	$(CARGO) test -p gitops-reverser --test e2e $(ARGS)
 
 .PHONY: lint
-lint: ## Check format, lints, scripts, licences and advisories
+lint: ## Check format, lints, scripts and licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/*/*.sh .ci/run; \
@@ -48,6 +48,10 @@ crds: ## Write the definitions of the four kinds to config/crd/bases
 docs: crds ## Write the pages of docs/reference that are made from the code
 	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-core --test core reference
 	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --lib reference
+
+.PHONY: golden
+golden: setup ## Record the golden cases again from a real API server
+	REVERSER_RECORD=1 $(CARGO) test -p gitops-reverser --test e2e record
 
 .PHONY: demo
 demo: control-plane ## Show it at work on a real control plane

@@ -61,8 +61,8 @@ pub struct CleanArguments {
 
     /// Also print, as a comment above each object, where its file would be stored
     ///
-    /// The plural of a kind is guessed as Kubernetes' own clients guess it when they cannot ask a
-    /// server: right for every built-in kind, and for custom kinds with a regular plural.
+    /// The plural of a kind is guessed, because no server is asked: right for every built-in kind,
+    /// and for custom kinds with a regular plural.
     #[arg(long)]
     pub path: bool,
 

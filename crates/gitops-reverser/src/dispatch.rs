@@ -210,6 +210,12 @@ impl Dispatcher {
         effects
     }
 
+    /// How many scopes could not be listed completely.
+    #[must_use]
+    pub fn unknown_scopes(&self) -> usize {
+        self.types.values().map(|state| state.lost.len()).sum()
+    }
+
     /// Scopes that are not watched any more are not known any more.
     pub fn stop_watching(&mut self, scope: &Scope) -> Vec<Effect> {
         let key = ScopeKey {

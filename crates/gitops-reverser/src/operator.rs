@@ -4,6 +4,7 @@
 //! loop does it. Nothing here decides anything else.
 
 mod discovering;
+mod observing;
 mod writers;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::discovering::Served;
+use self::observing::Gauges;
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
@@ -33,7 +35,7 @@ use crate::telemetry::Telemetry;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
-use crate::writer::{FromWriter, WriterSettings};
+use crate::writer::{Common, FromWriter, WriterSettings};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
@@ -164,6 +166,14 @@ pub async fn run(
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (configuration_tx, configuration) = watch::channel(None);
     let (served_tx, served) = watch::channel(None);
+    let common = Arc::new(Common::new(
+        telemetry.clone(),
+        observing::type_names(served.clone()),
+        settings.workers_max_global,
+        settings.workers_max_per_repo,
+    ));
+    let gauges = Arc::new(Gauges::default());
+    observing::show_state(&telemetry, &common, gauges.clone());
     let (reports_tx, reports) = mpsc::channel(256);
     let (statuses, statuses_rx) = watch::channel(Statuses::default());
     let mut tasks = JoinSet::new();
@@ -176,7 +186,7 @@ pub async fn run(
         client.clone(),
         watch_client.clone(),
         settings.discovery_refresh,
-        telemetry,
+        telemetry.clone(),
         served_tx,
     ));
     tasks.spawn(write_statuses(
@@ -200,13 +210,15 @@ pub async fn run(
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
-        writers: Writers::new(client, writer, reports_tx),
+        writers: Writers::new(client, writer, common, reports_tx),
         routing: Arc::default(),
         configuration: Arc::default(),
         configured: false,
         served: Served::default(),
         one_by_one: HashSet::new(),
         statuses,
+        telemetry,
+        gauges,
         settings,
     };
     let inputs = Inputs {
@@ -241,6 +253,8 @@ struct Operator {
     /// Types that may not be watched everywhere.
     one_by_one: HashSet<TypeKey>,
     statuses: watch::Sender<Statuses>,
+    telemetry: Telemetry,
+    gauges: Arc<Gauges>,
 }
 
 impl Operator {
@@ -297,6 +311,12 @@ impl Operator {
         if self.supervisor.epoch_of(&scope) != Some(epoch) {
             return;
         }
+        observing::note(
+            &self.telemetry,
+            &self.served.catalogue,
+            &scope,
+            &observation,
+        );
         let forbidden = matches!(
             &observation,
             Observation::Lost {
@@ -304,7 +324,14 @@ impl Operator {
                 ..
             }
         );
+        let changes_knowledge = matches!(
+            &observation,
+            Observation::Lost { .. } | Observation::Listed(_)
+        );
         let effects = self.dispatcher.observe(&scope, observation);
+        if changes_knowledge {
+            self.gauges.set_unknown(self.dispatcher.unknown_scopes());
+        }
         self.act(effects).await;
         if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
         {
@@ -377,6 +404,8 @@ impl Operator {
 
     async fn watch_what_is_needed(&mut self) {
         let scopes = self.dispatcher.scopes(&self.one_by_one);
+        let types: HashSet<&TypeKey> = scopes.iter().map(|scope| &scope.type_key).collect();
+        self.gauges.set_watched(types.len());
         let changes = self.supervisor.set_scopes(&scopes);
         for (scope, _) in changes.stopped {
             let effects = self.dispatcher.stop_watching(&scope);

@@ -21,7 +21,7 @@ use reverser_core::labels::{LabelSelector, Labels};
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::PruneMode;
 use reverser_core::selection::{Exclusions, RulePart};
-use reverser_git::{BranchName, RemoteUrl, Scheme};
+use reverser_git::{BranchName, PushOptions, RemoteUrl, Scheme};
 
 use crate::identity::{Id, RuleId};
 use crate::settings::AllowedRepoUrls;
@@ -109,8 +109,37 @@ pub struct Destination {
     /// Whether a rule that exists is refused: then nobody knows what it would select, and no file is
     /// deleted because nothing selects it.
     pub keeps_unselected: bool,
+    /// How its repository is pushed to.
+    pub push: PushSettings,
+    /// How its commits look.
+    pub commit: CommitSettings,
+}
+
+/// So many pushes a minute where neither the user nor the host says otherwise.
+pub const DEFAULT_PUSHES_PER_MINUTE: u32 = 60;
+
+/// How a repository is pushed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushSettings {
+    /// The longest that a change waits for others, instead of the operator's flag.
+    pub max_wait: Option<std::time::Duration>,
+    /// The most files of a batch, instead of the operator's flag.
+    pub max_files: Option<usize>,
+    /// How many pushes a minute are made.
+    pub per_minute: u32,
+    /// Passed to the server with each push.
+    pub options: PushOptions,
+}
+
+/// How commits look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommitSettings {
     /// What goes in front of subjects.
     pub subject_prefix: Option<String>,
+    /// The committer's name, instead of the operator's flag.
+    pub committer_name: Option<String>,
+    /// The committer's address, instead of the operator's flag.
+    pub committer_email: Option<String>,
 }
 
 /// A branch of a repository, and how it is reached. Destinations with the same one share a writer.

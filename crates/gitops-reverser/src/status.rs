@@ -8,7 +8,7 @@ use reverser_api::conditions::{
     rule_warning,
 };
 use reverser_api::git_destination::{
-    GitDestination, GitDestinationStatus, MassDeleteGuard, SecretsMode,
+    GitDestination, GitDestinationStatus, MassDeleteGuard, SecretsMode, SetAside,
 };
 use reverser_api::git_repo_config::{GitRepoConfig, GitRepoConfigStatus};
 use reverser_api::watch_rule::WatchRuleStatus;
@@ -146,6 +146,10 @@ pub fn of_destination(
                 ..
             }),
         ) => Standing::refused(refusal),
+        (Ok(_), Some(report)) if report.set_aside_objects > 0 => Standing::Stalled(
+            destination_reason::OBJECTS_SET_ASIDE,
+            set_aside_sentence(report),
+        ),
         (Ok(_), Some(report)) if report.in_sync => Standing::Ready(
             destination_reason::IN_SYNC,
             format!("the branch holds {} objects", report.objects),
@@ -199,9 +203,28 @@ pub fn of_destination(
                 .and_then(|known| known.since.clone())
                 .or_else(|| Some(now.clone())),
         }),
-        set_aside: Vec::new(),
-        set_aside_objects: None,
+        set_aside: report.map(set_aside).unwrap_or_default(),
+        set_aside_objects: report
+            .filter(|report| report.set_aside_objects > 0)
+            .and_then(|report| i64::try_from(report.set_aside_objects).ok()),
     }
+}
+
+fn set_aside(report: &Report) -> Vec<SetAside> {
+    let named = report.set_aside.iter();
+    named
+        .map(|(path, message)| SetAside {
+            path: path.clone(),
+            message: message.clone(),
+        })
+        .collect()
+}
+
+fn set_aside_sentence(report: &Report) -> String {
+    let objects = report.set_aside_objects;
+    let first = report.set_aside.first();
+    let (path, message) = first.map_or(("", ""), |(path, message)| (path, message));
+    format!("{objects} objects cannot be written and wait until they change; {path}: {message}")
 }
 
 /// The status of a rule of either kind.

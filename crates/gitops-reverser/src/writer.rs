@@ -11,29 +11,58 @@
 //! - Nothing is deleted before the types of a destination were listed once, and then only with proof.
 
 mod attempt;
+mod common;
+mod contents;
+mod narrowing;
+mod pace;
+mod refusals;
 mod state;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use reverser_core::commit_message::Installation;
 use reverser_core::plan::MassDelete;
 use reverser_core::window::Limits;
-use reverser_git::{CommitId, Credentials, Git, Mirror, MirrorOptions, Person};
+use reverser_git::{
+    CommitId, Credentials, Git, Mirror, MirrorOptions, OpenError, Person, PushOptions, Signer,
+    StagedBlobs,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use self::attempt::{Attempt, Finished, Job};
+use self::attempt::{Attempt, End, Finished, Job};
+pub use self::common::{Common, TypeNames};
+use self::common::{Permits, Repo};
+use self::contents::WAITING_BYTES;
+use self::pace::{after_failures, after_moves};
 use self::state::DestinationState;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::{Refusal, Target};
+use crate::telemetry::facts::{BranchMoved, PushRetried};
+use crate::telemetry::labels::BranchLabels;
 
-/// Where a writer gets credentials from, anew for each attempt, so that rotated ones are used.
-pub type CredentialSource =
-    Box<dyn Fn() -> BoxFuture<'static, Result<Credentials, Refusal>> + Send + Sync>;
+/// With what a repository is written.
+#[derive(Clone)]
+pub struct Access {
+    /// Lets us in.
+    pub credentials: Credentials,
+    /// Signs commits, if they are to be signed.
+    pub signer: Option<Arc<dyn Signer>>,
+}
+
+/// Where a writer gets its access from, anew for each attempt, so that rotated keys are used.
+pub type AccessSource = Arc<dyn Fn() -> BoxFuture<'static, Result<Access, Refusal>> + Send + Sync>;
+
+/// So often a batch that is to be the last is tried on a branch that moves.
+const LAST_ATTEMPTS: usize = 5;
+/// After so many pushes what was staged for them is cleared away.
+const PUSHES_UNTIL_CLEARED: usize = 50;
 
 /// What all writers have in common.
 #[derive(Clone, Debug)]
@@ -71,6 +100,10 @@ pub struct Report {
     pub failure: Option<Refusal>,
     /// Deletions that are stopped.
     pub stopped: Option<MassDelete>,
+    /// Files that the server refuses, and what it said; not all of them if they are many.
+    pub set_aside: Vec<(String, String)>,
+    /// How many there are.
+    pub set_aside_objects: usize,
 }
 
 /// What a writer sends.
@@ -85,25 +118,66 @@ pub enum FromWriter {
 /// The writer of one branch.
 pub struct Writer {
     settings: WriterSettings,
+    common: Arc<Common>,
+    repo: Arc<Repo>,
     target: Target,
-    credentials: CredentialSource,
+    labels: BranchLabels,
+    access: AccessSource,
     destinations: BTreeMap<Id, DestinationState>,
     reports: mpsc::Sender<FromWriter>,
     /// With the attempt while one runs.
     mirror: Option<Mirror>,
-    attempt: Option<JoinHandle<Finished>>,
+    /// Where contents can be put at any time, also while an attempt runs.
+    staged: Option<StagedBlobs>,
+    phase: Phase,
     /// After failures, not before this.
     not_before: Option<Instant>,
     failures: u32,
+    /// How often in a row the branch moved under the batch.
+    moves: u32,
+    must_fetch: bool,
+    has_pushed: bool,
+    pushes_since_cleared: usize,
     last_look: Instant,
 }
 
-/// How long to wait after so many failures in a row.
-fn backoff(failures: u32) -> Duration {
-    let longest = Duration::from_secs(30);
-    let doubled = Duration::from_millis(500).saturating_mul(1 << failures.min(10));
-    let wait = doubled.min(longest);
-    wait.mul_f64(0.8 + 0.4 * fastrand::f64())
+/// What a writer is waiting for, beside changes.
+enum Phase {
+    /// For a batch to be due.
+    Gathering,
+    /// For its turn.
+    Queued(BoxFuture<'static, Turn>),
+    /// For an attempt to end.
+    Writing {
+        task: JoinHandle<Finished>,
+        /// Given back when the attempt has ended.
+        _permits: Permits,
+    },
+}
+
+struct Turn {
+    permits: Permits,
+    access: Result<Access, Refusal>,
+}
+
+enum Step {
+    Turn(Turn),
+    Finished(Box<Finished>),
+}
+
+impl Phase {
+    /// The next step; for ever nothing while changes are gathered.
+    async fn next(&mut self) -> Step {
+        let step = match self {
+            Self::Gathering => std::future::pending().await,
+            Self::Queued(turn) => Step::Turn(turn.await),
+            Self::Writing { task, .. } => {
+                Step::Finished(Box::new(task.await.unwrap_or_else(|error| broken(&error))))
+            }
+        };
+        *self = Self::Gathering;
+        step
+    }
 }
 
 impl Writer {
@@ -111,20 +185,29 @@ impl Writer {
     #[must_use]
     pub fn new(
         settings: WriterSettings,
+        common: Arc<Common>,
         target: Target,
-        credentials: CredentialSource,
+        access: AccessSource,
         reports: mpsc::Sender<FromWriter>,
     ) -> Self {
         Self {
             settings,
+            repo: common.repo(&target.repo),
+            common,
+            labels: BranchLabels::of(&target.url, &target.branch),
             target,
-            credentials,
+            access,
             destinations: BTreeMap::new(),
             reports,
             mirror: None,
-            attempt: None,
+            staged: None,
+            phase: Phase::Gathering,
             not_before: None,
             failures: 0,
+            moves: 0,
+            must_fetch: false,
+            has_pushed: false,
+            pushes_since_cleared: 0,
             last_look: Instant::now(),
         }
     }
@@ -135,42 +218,49 @@ impl Writer {
             let due = self.due();
             tokio::select! {
                 message = inbox.recv() => match message {
-                    Some((id, message)) => self.take(id, message),
+                    Some((id, message)) => {
+                        self.take(id, message);
+                        self.limit_memory().await;
+                    }
                     None => break,
                 },
-                finished = join(&mut self.attempt) => self.finish(finished).await,
-                () = sleep_until(due) => self.start().await,
+                step = self.phase.next() => self.step(step).await,
+                () = sleep_until(due) => self.queue(),
             }
         }
-        self.last_attempt().await;
+        self.last_attempts().await;
+        self.common.hide_branch(&self.target);
     }
 
     /// Writes what is waiting before the process ends.
-    async fn last_attempt(&mut self) {
-        if self.attempt.is_some() {
-            let finished = join(&mut self.attempt).await;
-            self.finish(finished).await;
-        }
-        let waiting = self.destinations.values().any(DestinationState::is_waiting);
-        if waiting && self.failures == 0 {
-            self.start().await;
-            if self.attempt.is_some() {
-                let finished = join(&mut self.attempt).await;
-                self.finish(finished).await;
+    async fn last_attempts(&mut self) {
+        for _ in 0..LAST_ATTEMPTS {
+            while !matches!(self.phase, Phase::Gathering) {
+                let step = self.phase.next().await;
+                self.step(step).await;
             }
+            let waiting = self.destinations.values().any(DestinationState::is_waiting);
+            if !waiting || self.failures > 0 {
+                return;
+            }
+            self.queue();
         }
     }
 
     fn take(&mut self, id: Id, message: ToWriter) {
         let now = Instant::now();
         match message {
-            ToWriter::Settings(destination) => match self.destinations.get_mut(&id) {
-                Some(state) => state.change_settings(*destination, now),
-                None => {
-                    self.destinations
-                        .insert(id, DestinationState::new(*destination, now));
+            ToWriter::Settings(destination) => {
+                self.repo.set_pace(destination.push.per_minute);
+                self.not_before = None;
+                match self.destinations.get_mut(&id) {
+                    Some(state) => state.change_settings(*destination, now),
+                    None => {
+                        self.destinations
+                            .insert(id, DestinationState::new(*destination, now));
+                    }
                 }
-            },
+            }
             ToWriter::Forget => {
                 self.destinations.remove(&id);
             }
@@ -180,11 +270,12 @@ impl Writer {
                 }
             }
         }
+        self.show_depth(false);
     }
 
     /// When the next attempt begins; nothing while one runs.
     fn due(&self) -> Option<Instant> {
-        if self.attempt.is_some() || self.destinations.is_empty() {
+        if !matches!(self.phase, Phase::Gathering) || self.destinations.is_empty() {
             return None;
         }
         let batch = self
@@ -192,79 +283,164 @@ impl Writer {
             .values()
             .filter_map(|state| state.due(&self.settings.limits))
             .min();
-        let due = batch.unwrap_or(self.last_look + self.settings.poll);
+        let look = self.last_look + self.settings.poll;
+        let due = batch.map_or(look, |batch| batch.max(self.repo.ready_at()).min(look));
         Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
     }
 
+    /// Waits for its turn, and for what an attempt needs.
+    fn queue(&mut self) {
+        let (common, repo) = (self.common.clone(), self.repo.clone());
+        let access = self.access.clone();
+        let turn = async move {
+            let permits = common.turn(repo).await;
+            let access = access().await;
+            Turn { permits, access }
+        };
+        self.phase = Phase::Queued(turn.boxed());
+    }
+
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Turn(turn) => self.begin(turn).await,
+            Step::Finished(finished) => self.finish(*finished).await,
+        }
+    }
+
     /// Begins an attempt.
-    async fn start(&mut self) {
+    async fn begin(&mut self, turn: Turn) {
+        let Turn { permits, access } = turn;
+        let access = match access {
+            Ok(access) => access,
+            Err(refusal) => return self.fail(&refusal).await,
+        };
+        let mirror = match self.take_mirror().await {
+            Ok(mirror) => mirror,
+            Err(refusal) => return self.fail(&refusal).await,
+        };
         let now = Instant::now();
         // A look at a quiet remote fetches; a batch relies on the tip that is known.
         let look = now >= self.last_look + self.settings.poll;
         if look {
             self.last_look = now;
         }
-        let credentials = match (self.credentials)().await {
-            Ok(credentials) => credentials,
-            Err(refusal) => return self.fail(&refusal).await,
-        };
-        let jobs: Vec<Job> = self
-            .destinations
-            .iter_mut()
-            .filter_map(|(id, state)| state.begin(id, self.settings.deletes_cap))
+        let destinations = self.destinations.iter_mut();
+        let jobs: Vec<Job> = destinations
+            .filter_map(|(id, state)| state.begin(id, &self.settings, now))
             .collect();
         let attempt = Attempt {
             settings: self.settings.clone(),
-            target: self.target.clone(),
-            mirror: self.mirror.take(),
-            credentials,
+            common: self.common.clone(),
+            branch: self.labels.clone(),
+            mirror,
+            access,
+            push_options: self.push_options(),
             jobs,
-            look,
+            look: look || self.must_fetch,
+            has_pushed: self.has_pushed,
+            pushes: 0,
         };
-        self.attempt = Some(tokio::task::spawn_blocking(move || attempt.run()));
+        let task = tokio::task::spawn_blocking(move || attempt.run());
+        self.phase = Phase::Writing {
+            task,
+            _permits: permits,
+        };
+    }
+
+    /// All destinations of a writer have one repository, and with it the same options.
+    fn push_options(&self) -> PushOptions {
+        let first = self.destinations.values().next();
+        first
+            .map(|state| state.destination.push.options.clone())
+            .unwrap_or_default()
     }
 
     async fn finish(&mut self, finished: Finished) {
         let Finished {
             mirror,
-            result,
-            done,
-            mut unwritten,
+            end,
+            jobs,
+            pushes,
         } = finished;
         self.mirror = mirror;
-        match result {
-            Ok(()) => {
+        self.repo.spend(pushes);
+        let pushed = jobs.iter().any(|job| job.done.pushed.is_some());
+        self.has_pushed |= pushed;
+        match end {
+            End::Done => {
                 self.failures = 0;
+                self.moves = 0;
+                self.must_fetch = false;
                 self.not_before = None;
+                self.take_results(jobs).await;
             }
-            Err(refusal) => {
-                for (id, state) in &mut self.destinations {
-                    state.put_back(unwritten.remove(id).unwrap_or_default());
-                }
-                return self.fail(&refusal).await;
+            End::Moved => {
+                self.put_back(jobs);
+                self.moves += 1;
+                self.must_fetch = true;
+                self.not_before = Some(Instant::now() + after_moves(self.moves));
+                self.common.telemetry.emit(BranchMoved {
+                    branch: &self.labels,
+                    attempt: self.moves as usize,
+                });
+            }
+            End::Failed(refusal) => {
+                self.put_back(jobs);
+                self.fail(&refusal).await;
             }
         }
-        if done.values().any(|done| done.outcome.is_err()) {
-            self.failures += 1;
-            self.not_before = Some(Instant::now() + backoff(self.failures));
+        if pushed {
+            self.pushes_since_cleared += pushes;
+            if self.pushes_since_cleared >= PUSHES_UNTIL_CLEARED {
+                self.clear_staged().await;
+            }
         }
-        for (id, done) in done {
+        self.show_depth(pushed);
+        self.report_all().await;
+    }
+
+    async fn take_results(&mut self, jobs: Vec<Job>) {
+        let now = Instant::now();
+        for job in jobs {
+            let id = job.id.clone();
             let Some(state) = self.destinations.get_mut(&id) else {
                 continue;
             };
-            if state.finish(done) {
-                let _ = self
-                    .reports
-                    .send(FromWriter::ContentMissing(id.clone()))
-                    .await;
+            let content_missing = state.finish(job, now);
+            if let Some((attempt, after, refusal)) = state.retries_after(now) {
+                // What is in the way may have been removed by somebody else.
+                self.must_fetch = true;
+                self.common.telemetry.emit(PushRetried {
+                    branch: &self.labels,
+                    attempt: attempt as usize,
+                    after,
+                    reason: &refusal.message,
+                });
+            }
+            if content_missing {
+                let _ = self.reports.send(FromWriter::ContentMissing(id)).await;
             }
         }
-        self.report_all().await;
+    }
+
+    fn put_back(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            if let Some(state) = self.destinations.get_mut(&job.id) {
+                state.put_back(job);
+            }
+        }
     }
 
     async fn fail(&mut self, refusal: &Refusal) {
         self.failures += 1;
-        self.not_before = Some(Instant::now() + backoff(self.failures));
+        let after = after_failures(self.failures);
+        self.not_before = Some(Instant::now() + after);
+        self.common.telemetry.emit(PushRetried {
+            branch: &self.labels,
+            attempt: self.failures as usize,
+            after,
+            reason: &refusal.message,
+        });
         for state in self.destinations.values_mut() {
             state.fail(refusal);
         }
@@ -282,6 +458,85 @@ impl Writer {
             }
         }
     }
+
+    fn show_depth(&self, pushed: bool) {
+        let depths = self
+            .destinations
+            .values()
+            .map(DestinationState::queue_depth);
+        self.common.show_branch(&self.target, depths.sum(), pushed);
+    }
+
+    /// The clone, which is opened if it is not yet. Nothing of the network is used for that.
+    async fn take_mirror(&mut self) -> Result<Mirror, Refusal> {
+        if let Some(mirror) = self.mirror.take() {
+            return Ok(mirror);
+        }
+        let (settings, target) = (self.settings.clone(), self.target.clone());
+        let opened = tokio::task::spawn_blocking(move || settings.open(&target)).await;
+        let mirror = match opened {
+            Ok(Ok(mirror)) => mirror,
+            Ok(Err(error)) => return Err(refusals::local(&error)),
+            Err(error) => return Err(refusals::local(&error)),
+        };
+        self.staged = Some(mirror.staged().clone());
+        Ok(mirror)
+    }
+
+    /// Moves contents to the disk when too many of them wait.
+    async fn limit_memory(&mut self) {
+        let states = self.destinations.values();
+        let bytes: usize = states.map(|state| state.contents.bytes()).sum();
+        if bytes <= WAITING_BYTES {
+            return;
+        }
+        if self.staged.is_none()
+            && let Ok(mirror) = self.take_mirror().await
+        {
+            self.mirror = Some(mirror);
+        }
+        // A disk that cannot be written is told by the next attempt.
+        let Some(staged) = self.staged.clone() else {
+            return;
+        };
+        for state in self.destinations.values_mut() {
+            state.forget_superseded();
+            let contents = std::mem::take(&mut state.contents);
+            let staged = staged.clone();
+            let task = tokio::task::spawn_blocking(move || {
+                let written = contents.stage(&staged);
+                (contents, written)
+            });
+            let Ok((mut contents, written)) = task.await else {
+                continue;
+            };
+            if written.is_ok() {
+                contents.leave_to_disk();
+            }
+            state.contents.merge(contents);
+        }
+        self.clear_staged().await;
+    }
+
+    /// Drops from the disk what no destination needs any more. While an attempt has the clone, that
+    /// waits for the next time.
+    async fn clear_staged(&mut self) {
+        let Some(mut mirror) = self.mirror.take() else {
+            return;
+        };
+        self.pushes_since_cleared = 0;
+        let states = self.destinations.values();
+        let needed: std::collections::HashSet<_> = states
+            .flat_map(|state| state.contents.staged())
+            .map(|blob| reverser_git::BlobId::from_bytes(*blob.as_bytes()))
+            .collect();
+        let task = tokio::task::spawn_blocking(move || {
+            // What cannot be removed now is a matter of space, and tried again.
+            let _ = mirror.retain_staged(|blob| needed.contains(&blob));
+            mirror
+        });
+        self.mirror = task.await.ok();
+    }
 }
 
 impl WriterSettings {
@@ -297,17 +552,13 @@ impl WriterSettings {
             .join(reverser_core::blob_id::BlobId::of(name.as_bytes()).to_string())
     }
 
-    fn open(
-        &self,
-        target: &Target,
-        credentials: Credentials,
-    ) -> Result<Mirror, reverser_git::OpenError> {
+    fn open(&self, target: &Target) -> Result<Mirror, OpenError> {
         Mirror::open(
             self.git.clone(),
             target.url.clone(),
             target.branch.clone(),
             &self.folder_of(target),
-            credentials,
+            Credentials::anonymous(),
             MirrorOptions::default(),
         )
     }
@@ -320,20 +571,15 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// Waits for the attempt that runs; for ever if none does.
-async fn join(attempt: &mut Option<JoinHandle<Finished>>) -> Finished {
-    let Some(handle) = attempt else {
-        return std::future::pending().await;
-    };
-    let finished = handle.await;
-    *attempt = None;
-    finished.unwrap_or_else(|error| Finished {
+/// An attempt that ended without a result: the clone is opened anew, and contents are asked for.
+fn broken(error: &tokio::task::JoinError) -> Finished {
+    Finished {
         mirror: None,
-        result: Err(Refusal {
+        end: End::Failed(Refusal {
             reason: reverser_api::conditions::reason::PROGRESSING,
             message: format!("writing broke down: {error}"),
         }),
-        done: BTreeMap::new(),
-        unwritten: BTreeMap::new(),
-    })
+        jobs: Vec::new(),
+        pushes: 0,
+    }
 }

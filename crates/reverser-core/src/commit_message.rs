@@ -1,6 +1,5 @@
 //! What commits say.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::plan::{Delete, Put};
@@ -143,16 +142,15 @@ fn describe(path: &RepoPath) -> String {
 
 /// ` in shop`, if all objects are in that one namespace.
 fn in_namespace<'p>(paths: impl Iterator<Item = &'p RepoPath>) -> String {
-    let namespaces: BTreeSet<Option<String>> = paths
-        .map(|path| {
-            RepoPath::parse(path.as_str())
-                .ok()
-                .and_then(|identity| identity.namespace)
-        })
-        .take(LISTED_FILES * 10)
-        .collect();
-    match namespaces.into_iter().collect::<Vec<_>>().as_slice() {
-        [Some(namespace)] => format!(" in {namespace}"),
+    let mut namespaces = paths.map(|path| {
+        RepoPath::parse(path.as_str())
+            .ok()
+            .and_then(|identity| identity.namespace)
+    });
+    match namespaces.next() {
+        Some(Some(first)) if namespaces.all(|other| other.as_ref() == Some(&first)) => {
+            format!(" in {first}")
+        }
         _ => String::new(),
     }
 }

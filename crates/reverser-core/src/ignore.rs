@@ -64,12 +64,22 @@ impl Ignored {
                 metadata.remove(map);
             }
         }
-        for field in &self.fields {
+        // From the back, so that a place in a list still means what it meant.
+        let mut fields: Vec<&IgnoredField> = self.fields.iter().collect();
+        fields.sort_by(|one, other| natural(&other.path).cmp(&natural(&one.path)));
+        for field in fields {
             if field.kind.as_ref().is_none_or(|kind| is_kind(root, kind)) {
                 remove(root, &field.path);
             }
         }
     }
+}
+
+/// Places in lists by number, so that the tenth comes after the ninth.
+fn natural(path: &[String]) -> Vec<(usize, &str)> {
+    path.iter()
+        .map(|part| (part.parse().unwrap_or(0), part.as_str()))
+        .collect()
 }
 
 fn matches(pattern: &str, key: &str) -> bool {
@@ -163,6 +173,22 @@ spec:
             yaml,
             "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  annotations:\n    \
              other: \"3\"\nspec:\n  template:\n    spec:\n      containers:\n      - image: a\n      - {}\n"
+        );
+    }
+
+    #[test]
+    fn several_places_of_one_list_are_those_of_the_whole_list() {
+        let places = ["0", "1"].map(|place| {
+            IgnoredField::new(&format!("/spec/template/spec/containers/{place}"), None)
+        });
+        let ignored = Ignored {
+            fields: places.into(),
+            ..Ignored::default()
+        };
+        assert!(
+            without(&ignored).ends_with("containers: []\n"),
+            "{}",
+            without(&ignored)
         );
     }
 

@@ -71,9 +71,14 @@ pub(crate) fn read_object(text: &str) -> Result<(Value<'_>, Option<RawJson<'_>>)
 /// JSON has no mark at which the next value would begin.
 pub fn read_stream(text: &str) -> impl Iterator<Item = Document<'_>> {
     let mut rest = 0;
+    let (mut line, mut line_start) = (1, 0);
     std::iter::from_fn(move || {
         let start = rest + text[rest..].find(|c: char| !c.is_ascii_whitespace())?;
-        let (line, column) = (line_of(text, start), column_of(text, start));
+        // Counted on from the value before: a file may hold very many.
+        for (newline, _) in text[rest..start].match_indices('\n') {
+            (line, line_start) = (line + 1, rest + newline + 1);
+        }
+        let column = start - line_start + 1;
         let raw: Result<&RawValue, _> =
             serde::Deserialize::deserialize(&mut source(&text[start..]));
         let value = match raw {
@@ -86,21 +91,16 @@ pub fn read_stream(text: &str) -> impl Iterator<Item = Document<'_>> {
                 Err(read_error(&error))
             }
         };
-        let value = value.map_err(|error| error.below(line, column));
-        Some(Document {
+        let document = Document {
             line,
             column,
-            value,
-        })
+            value: value.map_err(|error| error.below(line, column)),
+        };
+        for (newline, _) in text[start..rest].match_indices('\n') {
+            (line, line_start) = (line + 1, start + newline + 1);
+        }
+        Some(document)
     })
-}
-
-fn line_of(text: &str, at: usize) -> usize {
-    text[..at].matches('\n').count() + 1
-}
-
-fn column_of(text: &str, at: usize) -> usize {
-    at - text[..at].rfind('\n').map_or(0, |newline| newline + 1) + 1
 }
 
 fn source(text: &str) -> serde_json::Deserializer<serde_json::de::StrRead<'_>> {

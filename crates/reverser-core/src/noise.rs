@@ -184,6 +184,7 @@ fn is_plain_default_service_account(object: &Object<'_>) -> bool {
     is(object, "", "ServiceAccount")
         && object.name() == "default"
         && has_none(&["imagePullSecrets"])
+        && has_none(&["secrets"])
         && has_none(&["automountServiceAccountToken"])
         && has_none(&["metadata", "labels"])
         && has_none(&["metadata", "annotations"])

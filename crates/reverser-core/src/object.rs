@@ -47,6 +47,12 @@ pub enum ObjectError {
     /// A list, a number, a text or nothing.
     #[error("expected an object (a map with apiVersion, kind and metadata)")]
     NotAMap,
+    /// A name space that is a number or a word like `y`, written without quotes.
+    #[error("`metadata.namespace` is not text: quote it")]
+    Namespace,
+    /// More than a group and a version.
+    #[error("`apiVersion` is neither a version nor a group and a version")]
+    ApiVersion,
     /// A field without which it has no identity.
     #[error("`{0}` is missing, or is not text")]
     Missing(&'static str),
@@ -99,6 +105,18 @@ impl<'a> Object<'a> {
             .is_none_or(str::is_empty)
         {
             return Err(ObjectError::Missing("metadata.name"));
+        }
+        if !matches!(
+            root.at(&["metadata", "namespace"]),
+            None | Some(Value::Null | Value::String(_))
+        ) {
+            return Err(ObjectError::Namespace);
+        }
+        if root
+            .text("apiVersion")
+            .is_some_and(|version| version.matches('/').nth(1).is_some())
+        {
+            return Err(ObjectError::ApiVersion);
         }
         Ok(Self {
             root,
@@ -214,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_has_no_identity_is_refused() {
-        let refuse = |text| Object::from_json(text, None).err().unwrap().to_string();
+        let refuse = |text: &str| Object::from_json(text, None).err().unwrap().to_string();
         assert_eq!(refuse("{}"), "`apiVersion` is missing, or is not text");
         assert_eq!(
             refuse(r#"{"apiVersion":"v1","kind":1}"#),
@@ -224,6 +242,13 @@ mod tests {
             refuse(r#"{"apiVersion":"v1","kind":"A","metadata":{}}"#),
             "`metadata.name` is missing, or is not text"
         );
+        let with = |version: &str, namespace: &str| {
+            format!(
+                r#"{{"apiVersion":"{version}","kind":"A","metadata":{{"name":"x","namespace":{namespace}}}}}"#
+            )
+        };
+        assert!(refuse(&with("v1", "true")).contains("`metadata.namespace` is not text"));
+        assert!(refuse(&with("a/b/c", "\"x\"")).contains("`apiVersion` is neither"));
         assert!(refuse("[]").contains("expected an object"));
         assert!(matches!(
             Object::from_value(Value::Null, None).err(),

@@ -158,17 +158,18 @@ fn is_dns_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-/// The plural that Kubernetes' own clients guess for a kind when no server is there to tell. Right
-/// for every built-in kind and for most custom ones.
+/// The plural that a kind most likely has, when no server is there to tell. Right for every built-in
+/// kind and for most custom ones.
 #[must_use]
 pub fn guess_resource(kind: &str) -> String {
     let kind = kind.to_ascii_lowercase();
     if kind == "endpoints" {
         return kind;
     }
-    match kind.as_bytes().last() {
-        Some(b's') => kind + "es",
-        Some(b'y') => kind[..kind.len() - 1].to_owned() + "ies",
+    match kind.as_bytes() {
+        [.., b's'] => kind + "es",
+        [.., b'a' | b'e' | b'o' | b'u', b'y'] => kind + "s",
+        [.., b'y'] => kind[..kind.len() - 1].to_owned() + "ies",
         _ => kind + "s",
     }
 }
@@ -209,10 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn plurals_are_guessed_like_kubernetes_clients_do() {
+    fn plurals_are_guessed_as_english_has_them() {
         for (kind, plural) in [
             ("Pod", "pods"),
             ("Ingress", "ingresses"),
+            ("Gateway", "gateways"),
             ("NetworkPolicy", "networkpolicies"),
             ("Endpoints", "endpoints"),
             ("StorageClass", "storageclasses"),

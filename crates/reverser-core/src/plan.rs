@@ -320,7 +320,11 @@ impl Plan {
             .iter()
             .filter(|delete| looks_wrong(delete))
             .count();
-        if !policy.guard || ours <= GUARDED_ABOVE || suspicious == 0 || self.deletes.len() < ours {
+        if !policy.guard
+            || ours <= GUARDED_ABOVE
+            || suspicious == 0
+            || self.deletes.len() + self.unproven < ours
+        {
             return;
         }
         let id = stop_id(&self.deletes);
@@ -616,6 +620,15 @@ mod tests {
                 .len(),
             11
         );
+    }
+
+    #[test]
+    fn files_that_nobody_can_prove_to_be_gone_do_not_switch_the_guard_off() {
+        let mut all = many(11);
+        all.push(("example.com/v1/things/shop/a.yaml".to_owned(), "1"));
+        let plan = plan_for(&BTreeMap::new(), &all, &complete(), &policy());
+        assert_eq!((plan.deletes.len(), plan.unproven), (0, 1));
+        assert!(plan.stopped.is_some());
     }
 
     #[test]

@@ -214,9 +214,10 @@ fn digest_of(name: &str) -> String {
     format!("{:032x}", u128::from_be_bytes(half))
 }
 
-/// Lower-case letters, digits, `-`, `_` and inner dots stand for themselves.
+/// Lower-case letters, digits, `-`, `_` and inner dots stand for themselves. What Windows takes for a
+/// device and kustomize for its own file loses its first letter.
 fn encode(path: &mut String, text: &str) {
-    let reserved = is_device_name(text);
+    let reserved = is_device_name(text) || text == "kustomization";
     for (index, byte) in text.bytes().enumerate() {
         let first = index == 0;
         let last = index + 1 == text.len();
@@ -310,6 +311,7 @@ mod tests {
             ("aux", "%61ux"),
             ("com1.example", "%63om1.example"),
             ("console", "console"),
+            ("kustomization", "%6Bustomization"),
             ("\u{e9}", "%C3%A9"),
             ("e\u{301}", "e%CC%81"),
             ("a\nb", "a%0Ab"),
@@ -354,6 +356,7 @@ mod tests {
             "",
             "README.md",
             "kustomization.yaml",
+            "core/v1/configmaps/shop/kustomization.yaml",
             "core/v1/pods/shop",
             "core/v1/pods/shop/web.yml",
             "core/v1/pods/shop/.yaml",

@@ -3,13 +3,13 @@
 //! That a file's object is gone can be concluded from a list only if the list was complete. So the
 //! proof is a value, [`CompleteScope`], which only a list that ended without a gap gives out:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0451
 //! # use reverser_core::{object_key::TypeKey, scope::*};
 //! let scope = ScopeKey { type_key: TypeKey::new("", "v1", "pods").unwrap(), namespace: None };
 //! let forged = CompleteScope { scope };
 //! ```
 //!
-//! ```compile_fail
+//! ```compile_fail,E0308
 //! # use reverser_core::{object_key::TypeKey, scope::*};
 //! let scope = ScopeKey { type_key: TypeKey::new("", "v1", "pods").unwrap(), namespace: None };
 //! let mut listing = Listing::start(scope);

@@ -122,18 +122,22 @@ const PRESET: &[(&str, &str)] = &[
 ];
 
 /// What holds no desired state, or too much of somebody else's.
-const EXCLUDED: &[&str] = &[
-    "pods",
-    "events",
-    "leases",
-    "endpoints",
-    "endpointslices",
-    "controllerrevisions",
-    "flowschemas",
-    "prioritylevelconfigurations",
-    "jobs",
-    "cronjobs",
-    "replicasets",
+const EXCLUDED: &[(&str, &str)] = &[
+    ("", "pods"),
+    ("", "events"),
+    ("events.k8s.io", "events"),
+    ("coordination.k8s.io", "leases"),
+    ("", "endpoints"),
+    ("discovery.k8s.io", "endpointslices"),
+    ("apps", "controllerrevisions"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    (
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+    ),
+    ("batch", "jobs"),
+    ("batch", "cronjobs"),
+    ("apps", "replicasets"),
 ];
 
 /// Our own kinds: mirrored only if a rule names them.
@@ -196,9 +200,15 @@ impl Exclusions {
     /// The default list, unless it is switched off, and more.
     #[must_use]
     pub fn new(with_default: bool, more: &[String]) -> Self {
-        let default = EXCLUDED.iter().filter(|_| with_default).copied();
-        let more = more.iter().map(String::as_str);
-        Self(default.chain(more).map(ResourceName::parse).collect())
+        let default = EXCLUDED
+            .iter()
+            .filter(|_| with_default)
+            .map(|(group, resource)| ResourceName::Named {
+                resource: (*resource).to_owned(),
+                group: Some((*group).to_owned()),
+            });
+        let more = more.iter().map(|name| ResourceName::parse(name));
+        Self(default.chain(more).collect())
     }
 
     fn contain(&self, served: &ServedType) -> bool {
@@ -304,17 +314,29 @@ impl RulePart {
         } else if !meant.iter().any(|served| self.reach.admits(served)) {
             found.out_of_reach.push(written);
         } else {
+            let before = found.types.len();
             for served in meant {
                 let (group, resource) = (served.key.group(), served.key.resource());
-                self.add_versions(
-                    found,
-                    catalogue,
-                    group,
-                    resource,
-                    exclusions.contain(served),
-                );
+                let excluded = exclusions.contain(served);
+                self.add_versions(found, catalogue, group, resource, excluded);
+            }
+            if found.types.len() == before
+                && let Names::These(versions) = &self.versions
+                && !self.is_selected(found, name)
+            {
+                let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+                found
+                    .unserved
+                    .push(format!("{written} in {}", versions.join(", ")));
             }
         }
+    }
+
+    /// Whether an entry before has selected what this one names.
+    fn is_selected(&self, found: &PartTypes, name: &ResourceName) -> bool {
+        found.types.iter().any(|selected| {
+            name.means(&selected.served) && self.groups.contains(selected.served.key.group())
+        })
     }
 
     /// Adds the versions of a resource that the part means: the preferred one, or those it names.
@@ -513,6 +535,30 @@ mod tests {
         let mut v1 = in_shop(&["orders.shop.example.com"]);
         v1.versions = Names::from_list(&["v1".into()]);
         assert_eq!(types(&v1, false), ["shop.example.com/v1/orders"]);
+    }
+
+    #[test]
+    fn a_version_that_is_not_served_is_told() {
+        let mut beta = in_shop(&["configmaps"]);
+        beta.versions = Names::from_list(&["v1beta1".into()]);
+        let found = beta.types(&catalogue(), &Exclusions::new(true, &[]), false);
+        assert_eq!(
+            (found.types.len(), found.unserved),
+            (0, vec!["configmaps in v1beta1".into()])
+        );
+    }
+
+    #[test]
+    fn only_kubernetes_own_types_are_excluded_by_default() {
+        let exclusions = Exclusions::new(true, &[]);
+        let served = |group: &str, resource: &str| ServedType {
+            key: TypeKey::new(group, "v1", resource).unwrap(),
+            kind: "Kind".into(),
+            namespaced: true,
+            preferred: true,
+        };
+        assert!(exclusions.contain(&served("batch", "jobs")));
+        assert!(!exclusions.contain(&served("batch.volcano.sh", "jobs")));
     }
 
     #[test]

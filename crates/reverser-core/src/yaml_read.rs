@@ -12,9 +12,9 @@ use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
 pub use crate::json_read::ReadError;
 use crate::value::{DuplicateKey, MAX_DEPTH, Map, Number, Value};
 
-/// How many values aliases may repeat in one document, so that a small file cannot become a large
-/// tree.
-const MAX_ALIASED_VALUES: usize = 10_000;
+/// How many bytes anchors and aliases may copy in one document, so that a small file cannot become a
+/// large tree.
+const MAX_COPIED_BYTES: usize = 4 << 20;
 
 /// One document of a YAML text.
 #[derive(Debug, PartialEq)]
@@ -141,7 +141,7 @@ fn scan_error(error: &granit_parser::ScanError) -> ReadError {
 struct Builder<'a> {
     open: Vec<Open<'a>>,
     anchors: HashMap<usize, Value<'a>>,
-    aliased: usize,
+    copied: usize,
     root: Option<Value<'a>>,
 }
 
@@ -172,11 +172,10 @@ impl<'a> Builder<'a> {
                 if let Some(map) = self.map_without_key() {
                     let key = key(text, style, tag.as_deref())?;
                     map.set_key(key.clone())?;
-                    self.remember(anchor, || Value::String(key));
-                    return Ok(());
+                    return self.remember(anchor, &Value::String(key));
                 }
                 let value = scalar(text, style, tag.as_deref())?;
-                self.remember(anchor, || value.clone());
+                self.remember(anchor, &value)?;
                 self.add(value)
             }
             Event::SequenceStart(_, anchor, tag) => {
@@ -200,10 +199,21 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn remember(&mut self, anchor: usize, value: impl FnOnce() -> Value<'a>) {
+    /// Keeps a copy of what an anchor names.
+    fn remember(&mut self, anchor: usize, value: &Value<'a>) -> Result<(), String> {
         if anchor != 0 {
-            self.anchors.insert(anchor, value());
+            self.charge(value)?;
+            self.anchors.insert(anchor, value.clone());
         }
+        Ok(())
+    }
+
+    fn charge(&mut self, copy: &Value<'_>) -> Result<(), String> {
+        self.copied += weight(copy);
+        if self.copied > MAX_COPIED_BYTES {
+            return Err("anchors and aliases repeat too much".to_owned());
+        }
+        Ok(())
     }
 
     fn start(
@@ -213,8 +223,8 @@ impl<'a> Builder<'a> {
         tag: Option<&Tag>,
         kind: &str,
     ) -> Result<(), String> {
-        if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema_tag(kind)) {
-            return Err(unknown_tag(tag));
+        if tag.is_some_and(|tag| !tag.is_yaml_core_schema_tag(kind)) {
+            return Err(UNKNOWN_TAG.to_owned());
         }
         if self.map_without_key().is_some() {
             return Err("a key must be a word, not a list or a map".into());
@@ -236,25 +246,18 @@ impl<'a> Builder<'a> {
                 Value::Map(Map::from_entries(map.entries).map_err(|error| error.to_string())?)
             }
         };
-        self.remember(anchor, || value.clone());
+        self.remember(anchor, &value)?;
         self.add(value)
     }
 
     fn alias(&mut self, id: usize) -> Result<(), String> {
-        let Some(value) = self.anchors.get(&id) else {
+        let Some(value) = self.anchors.get(&id).cloned() else {
             return Err("an alias stands inside the value that it names".into());
         };
-        let deepest = self.open.len() + depth(value);
-        if deepest > MAX_DEPTH {
+        if self.open.len() + depth(&value) > MAX_DEPTH {
             return Err(format!("nested deeper than {MAX_DEPTH} levels"));
         }
-        self.aliased += count(value);
-        if self.aliased > MAX_ALIASED_VALUES {
-            return Err(format!(
-                "aliases repeat more than {MAX_ALIASED_VALUES} values"
-            ));
-        }
-        let value = value.clone();
+        self.charge(&value)?;
         if let Some(map) = self.map_without_key() {
             let Value::String(key) = value else {
                 return Err("a key must be a word, not a list or a map".into());
@@ -295,16 +298,28 @@ fn depth(value: &Value<'_>) -> usize {
     }
 }
 
-fn count(value: &Value<'_>) -> usize {
-    match value {
-        Value::List(list) => 1 + list.iter().map(count).sum::<usize>(),
-        Value::Map(map) => 1 + map.iter().map(|(_, value)| count(value)).sum::<usize>(),
-        _ => 1,
-    }
+/// About what a copy costs.
+fn weight(value: &Value<'_>) -> usize {
+    const VALUE: usize = size_of::<Value<'_>>();
+    VALUE
+        + match value {
+            Value::String(text) => text.len(),
+            Value::List(list) => list.iter().map(weight).sum(),
+            Value::Map(map) => map
+                .iter()
+                .map(|(key, value)| VALUE + key.len() + weight(value))
+                .sum(),
+            _ => 0,
+        }
 }
 
-fn unknown_tag(tag: &Tag) -> String {
-    format!("the tag {} is not of plain data", tag.original())
+/// The tag itself stays untold: somebody's password may begin with `!`.
+const UNKNOWN_TAG: &str = "a tag that is not of plain data: quote the value if it begins with `!`";
+
+fn is_plain_data(tag: &Tag) -> bool {
+    ["null", "bool", "int", "float"]
+        .iter()
+        .any(|name| tag.is_yaml_core_schema_tag(name))
 }
 
 fn scalar<'a>(
@@ -314,9 +329,9 @@ fn scalar<'a>(
 ) -> Result<Value<'a>, String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema_tag("str") => return Ok(Value::String(text)),
-        Some(tag) => return Err(unknown_tag(tag)),
+        Some(tag) if !is_plain_data(tag) => return Err(UNKNOWN_TAG.to_owned()),
         None if style != ScalarStyle::Plain => return Ok(Value::String(text)),
-        None => {}
+        _ => {}
     }
     resolve_plain(&text).map(|resolved| match resolved {
         Plain::Null => Value::Null,
@@ -373,21 +388,17 @@ fn resolve_plain(text: &str) -> Result<Plain, String> {
 fn resolve_number(text: &str) -> Result<Plain, String> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if matches!(text, ".nan" | ".NaN" | ".NAN") || matches!(unsigned, ".inf" | ".Inf" | ".INF") {
-        return Err(format!("{text} is not a number that Kubernetes can hold"));
+        return Err("infinity and not-a-number are no values that Kubernetes can hold".to_owned());
     }
     let digits = text.replace('_', "");
     if let Some(number) = resolve_integer(&digits) {
         return Ok(Plain::Number(number));
     }
-    if looks_like_float(&digits) {
-        let float: f64 = digits
-            .parse()
-            .map_err(|_| format!("{text} is not a number"))?;
-        return Number::from_f64(float)
-            .map(Plain::Number)
-            .ok_or_else(|| format!("{text} is not a number that Kubernetes can hold"));
-    }
-    Ok(Plain::Text)
+    // Out of range is text, as it is to Go: a commit's short name may look like `12e4567`.
+    let float = digits.parse().ok().filter(|_| looks_like_float(&digits));
+    Ok(float
+        .and_then(Number::from_f64)
+        .map_or(Plain::Text, Plain::Number))
 }
 
 fn resolve_integer(digits: &str) -> Option<Number> {
@@ -468,6 +479,10 @@ mod tests {
             "[012, 0o12, 0x1F, 0b11, 1_000, +5, -0]",
             "[10, 10, 31, 3, 1000, 5, 0]",
         );
+        same(
+            "[12e4567, 1e400, !!int 5, !!float 1.5]",
+            r#"["12e4567","1e400",5,1.5]"#,
+        );
         same("[1e3, .5, 1., -1.5E-3, 08]", "[1000, 0.5, 1, -0.0015, 8]");
         same(
             "[12:30:45, 1.2.3, 2024-01-01, 100m, '1', 0x]",
@@ -501,7 +516,15 @@ mod tests {
             let inner = format!("*a{},", level - 1).repeat(10);
             bomb = format!("{bomb}k{level}: &a{level} [{inner}]\n");
         }
-        assert!(error(&bomb).contains("aliases repeat more than 10000 values"));
+        assert!(error(&bomb).contains("anchors and aliases repeat too much"));
+        let long = format!(
+            "a: &x \"{}\\n\"\nb: [{}]\n",
+            "x".repeat(100_000),
+            "*x,".repeat(9_000)
+        );
+        assert!(error(&long).contains("anchors and aliases repeat too much"));
+        let nested = "&a [".repeat(150) + &"x".repeat(100_000) + &"]".repeat(150);
+        assert!(error(&nested).contains("anchors and aliases repeat too much"));
     }
 
     #[test]
@@ -520,7 +543,17 @@ mod tests {
             "line 2, column 4: unclosed bracket '['"
         );
         assert!(error("a: 1\na: 2\nb: 3\n").starts_with("line 2, column 1: the key \"a\""));
-        assert!(error("a: !custom 1\n").contains("!custom"));
+        for secret in [
+            "a: !hunter2 1\n",
+            "a: hunter2: x\n",
+            "hunter2: [",
+            "a: *hunter2\n",
+        ] {
+            assert!(
+                !error(secret).contains("hunter2") || secret.starts_with('h'),
+                "{secret}"
+            );
+        }
         assert!(error("a: .inf\n").starts_with("line 1, column 4"));
     }
 

@@ -50,65 +50,66 @@ const FORMAT: &str = "gitops-reverser clone 1";
 // Nothing that Git would act on: whatever a command needs is in its environment.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
 
+/// The name of the folder beside the clone whose objects count as its own.
+pub(crate) const STAGED: &str = "staged";
+
 /// One clone of one branch.
 pub(crate) struct CloneCache {
     path: PathBuf,
     contents: Contents,
+    /// The files that are written once and never changed: path and content.
+    fixed: [(&'static str, String); 4],
 }
 
 impl CloneCache {
-    /// Makes an empty clone. `staged` is a sibling folder whose objects count as its own.
+    fn at(path: &Path, remote: &RemoteUrl, branch: &BranchName, contents: Contents) -> Self {
+        let fixed = [
+            ("HEAD", "ref: refs/heads/none\n".to_owned()),
+            ("config", CONFIG.to_owned()),
+            ("objects/info/alternates", format!("../../{STAGED}\n")),
+            // Last: without it the clone does not count.
+            ("origin", origin(remote, branch, contents)),
+        ];
+        Self {
+            path: path.to_owned(),
+            contents,
+            fixed,
+        }
+    }
+
+    /// Makes an empty clone.
     pub(crate) fn create(
         path: &Path,
         remote: &RemoteUrl,
         branch: &BranchName,
         contents: Contents,
-        staged: &Path,
     ) -> io::Result<Self> {
         remove_folder(path)?;
         for folder in ["objects/info", "objects/pack", "refs/heads", "refs/mirror"] {
             fs::create_dir_all(path.join(folder))?;
         }
-        fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
-        fs::write(path.join("config"), CONFIG)?;
-        let sibling = staged
-            .file_name()
-            .ok_or_else(|| io::Error::other("no staging folder"))?;
-        let alternate = format!("../../{}\n", sibling.to_string_lossy());
-        fs::write(path.join("objects/info/alternates"), alternate)?;
-        // Last: without it the clone does not count.
-        fs::write(path.join("origin"), origin(remote, branch, contents))?;
-        Ok(Self {
-            path: path.to_owned(),
-            contents,
-        })
+        let clone = Self::at(path, remote, branch, contents);
+        for (name, content) in &clone.fixed {
+            fs::write(path.join(name), content)?;
+        }
+        Ok(clone)
     }
 
     /// Opens a clone of this branch. `None` if there is none, or one of something else, or one
     /// whose files have been tampered with; then it is to be made again.
-    pub(crate) fn open(
-        path: &Path,
-        remote: &RemoteUrl,
-        branch: &BranchName,
-    ) -> io::Result<Option<Self>> {
-        let found = match fs::read_to_string(path.join("origin")) {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
-            Err(_) => return Ok(None),
-        };
-        let contents = [Contents::OnDemand, Contents::All]
+    pub(crate) fn open(path: &Path, remote: &RemoteUrl, branch: &BranchName) -> Option<Self> {
+        [Contents::OnDemand, Contents::All]
             .into_iter()
-            .find(|contents| found == origin(remote, branch, *contents));
-        let config = fs::read_to_string(path.join("config")).unwrap_or_default();
-        let Some(contents) = contents.filter(|_| config == CONFIG) else {
-            return Ok(None);
-        };
-        let clone = Self {
-            path: path.to_owned(),
-            contents,
-        };
-        clone.remove_leftovers()?;
-        Ok(Some(clone))
+            .map(|contents| Self::at(path, remote, branch, contents))
+            .find(Self::is_intact)
+    }
+
+    /// Whether the files that never change are as they were written. Git tells a damaged one only
+    /// when it needs it, and not always as what it is.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.fixed.iter().all(|(name, content)| {
+            fs::read(self.path.join(name)).is_ok_and(|found| found == content.as_bytes())
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -196,8 +197,8 @@ impl CloneCache {
         Ok(loose > limits.loose_objects || packs > limits.packs || bytes > limits.bytes)
     }
 
-    /// Puts this clone into the place of `old`. A crash in between leaves one of them, or neither.
-    pub(crate) fn swap_into(self, place: &Path, old: &Path) -> io::Result<Self> {
+    /// Puts this clone into `place`, and what was there first to `old` and then away. A crash in between leaves one of them, or neither.
+    pub(crate) fn swap_into(mut self, place: &Path, old: &Path) -> io::Result<Self> {
         remove_folder(old)?;
         match fs::rename(place, old) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -206,10 +207,8 @@ impl CloneCache {
         crate::crash_point::crash_point("swap: old moved away");
         fs::rename(&self.path, place)?;
         remove_folder(old)?;
-        Ok(Self {
-            path: place.to_owned(),
-            contents: self.contents,
-        })
+        place.clone_into(&mut self.path);
+        Ok(self)
     }
 }
 

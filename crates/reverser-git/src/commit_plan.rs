@@ -50,6 +50,18 @@ impl Person {
             email: check("e-mail address", email, true)?,
         })
     }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The e-mail address.
+    #[must_use]
+    pub fn email(&self) -> &str {
+        &self.email
+    }
 }
 
 /// A moment, in seconds since 1970 and with the offset of a time zone in minutes.

@@ -87,6 +87,9 @@ pub(crate) fn says_local_damage(stderr: &str) -> bool {
     local.into_iter().any(|line| {
         // Not "pack-objects died": it does so as well when the remote hangs up.
         [
+            "not a git repository",
+            "bad shallow line",
+            "src refspec ",
             "unable to read ",
             "missing blob",
             "missing tree",

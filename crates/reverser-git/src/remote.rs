@@ -154,7 +154,7 @@ impl Remote<'_> {
         clone: &Path,
         prepared: &Prepared,
         options: &PushOptions,
-    ) -> Result<Finished, RemoteProblem> {
+    ) -> io::Result<Finished> {
         let full_ref = self.branch.full_ref();
         let stated = prepared
             .base
@@ -181,7 +181,7 @@ impl Remote<'_> {
         let push = push
             .arg("origin")
             .arg(format!("{}:{full_ref}", prepared.head));
-        Ok(self.run(push, self.timeouts.transfer)?)
+        self.run(push, self.timeouts.transfer)
     }
 
     fn run(&self, invocation: Invocation<'_>, deadline: Duration) -> io::Result<Finished> {

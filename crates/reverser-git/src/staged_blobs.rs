@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::clone_cache::remove_folder;
 use crate::object_id::{BlobId, ObjectKind};
 use crate::objects::{ObjectSink, pack_object_ids};
 
@@ -16,7 +17,8 @@ use crate::objects::{ObjectSink, pack_object_ids};
 ///
 /// # Guarantees
 /// A content whose id was returned by [`Self::write`] or whose batch was finished is there for
-/// [`crate::Mirror::commit`], until [`crate::Mirror::retain_staged`] drops it or the folder is lost.
+/// [`crate::Mirror::commit`], until [`crate::Mirror::retain_staged`] drops it or the folder is found
+/// to be damaged; then the commit says that the content is missing.
 ///
 /// # Caveats
 /// Nothing is flushed to the disk: after a power failure the folder counts as lost.
@@ -28,7 +30,9 @@ pub struct StagedBlobs {
 }
 
 impl StagedBlobs {
+    /// Starts empty: what an earlier owner staged is unknown to this one, and may be damaged.
     pub(crate) fn open(objects: PathBuf) -> io::Result<Self> {
+        remove_folder(&objects)?;
         fs::create_dir_all(&objects)?;
         Ok(Self {
             objects,
@@ -36,8 +40,11 @@ impl StagedBlobs {
         })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.objects
+    /// Drops everything.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        let _gate = locked(&self.gate);
+        remove_folder(&self.objects)?;
+        fs::create_dir_all(&self.objects)
     }
 
     /// Stores one content.

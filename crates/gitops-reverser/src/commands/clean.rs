@@ -149,10 +149,17 @@ fn clean_text(text: &str) -> Vec<Result<CleanObject, Problem>> {
         .collect()
 }
 
-/// JSON is what begins like JSON, as kubectl sees it.
+/// As kubectl does it: what begins like JSON is read as JSON, and if that fails, as YAML, of which
+/// JSON is a part.
 fn read_documents(text: &str) -> Vec<Document<'_>> {
     if text.trim_start().starts_with(['{', '[']) {
-        json_read::read_stream(text).collect()
+        let documents: Vec<_> = json_read::read_stream(text).collect();
+        let failed = documents.iter().any(|document| document.value.is_err());
+        let yaml: Option<Vec<_>> = failed.then(|| yaml_read::documents(text).collect());
+        match yaml {
+            Some(yaml) if yaml.iter().all(|document| document.value.is_ok()) => yaml,
+            _ => documents,
+        }
     } else {
         yaml_read::documents(text).collect()
     }
@@ -229,6 +236,10 @@ impl<'a> List<'a> {
         let Some(root) = value.as_map_mut() else {
             return Err(value);
         };
+        // A list has no name; an object of a kind like `AllowList` has one.
+        if root.at(&["metadata", "name"]).is_some() {
+            return Err(value);
+        }
         let item_kind = root.text("kind").and_then(|kind| kind.strip_suffix("List"));
         let Some(item_kind) = item_kind.map(|kind| (!kind.is_empty()).then(|| kind.to_owned()))
         else {

@@ -1,6 +1,7 @@
 //! The writers, one for each branch that is written.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kube::Client;
 use tokio::sync::mpsc;
@@ -9,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::Target;
-use crate::writer::{FromWriter, Writer, WriterSettings};
+use crate::writer::{Common, FromWriter, Writer, WriterSettings};
 
 /// So many changes wait for a writer that is busy taking others; it takes them while it pushes.
 const CHANGES: usize = 1024;
@@ -17,6 +18,7 @@ const CHANGES: usize = 1024;
 pub(super) struct Writers {
     client: Client,
     settings: WriterSettings,
+    common: Arc<Common>,
     reports: mpsc::Sender<FromWriter>,
     running: HashMap<Target, Running>,
 }
@@ -30,11 +32,13 @@ impl Writers {
     pub(super) fn new(
         client: Client,
         settings: WriterSettings,
+        common: Arc<Common>,
         reports: mpsc::Sender<FromWriter>,
     ) -> Self {
         Self {
             client,
             settings,
+            common,
             reports,
             running: HashMap::new(),
         }
@@ -43,9 +47,10 @@ impl Writers {
     /// Tells the writer of a branch, which is started if there is none.
     pub(super) async fn tell(&mut self, target: &Target, id: Id, message: ToWriter) {
         let running = self.running.entry(target.clone()).or_insert_with(|| {
-            let credentials = crate::credentials::source(self.client.clone(), target);
-            let (settings, reports) = (self.settings.clone(), self.reports.clone());
-            let writer = Writer::new(settings, target.clone(), credentials, reports);
+            let access = crate::credentials::source(self.client.clone(), target);
+            let (settings, common) = (self.settings.clone(), self.common.clone());
+            let reports = self.reports.clone();
+            let writer = Writer::new(settings, common, target.clone(), access, reports);
             let (inbox, receiver) = mpsc::channel(CHANGES);
             Running {
                 inbox,

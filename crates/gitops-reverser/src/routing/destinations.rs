@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
+use reverser_api::GitRepoConfig;
 use reverser_api::conditions::{destination_reason, reason, reference_reason};
 use reverser_api::git_destination::{ACKNOWLEDGE_MASS_DELETE, GitDestination, PruneGuard};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::plan::PruneMode;
-use reverser_git::{BranchName, FolderPath};
+use reverser_git::{BranchName, FolderPath, Person, PushOptions};
 
 use super::access::lets_in;
-use super::{Configuration, Destination, Form, Refusal, Routing, RoutingOptions, Target};
+use super::{
+    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Form, PushSettings,
+    Refusal, Routing, RoutingOptions, Target,
+};
 use crate::identity::Id;
 
 pub(super) fn resolve(
@@ -81,7 +85,10 @@ fn destination_of(
         .map_err(|error| invalid(format!("spec.baseFolder: {error}")))?;
     FolderPath::parse(folder.as_str())
         .map_err(|error| invalid(format!("spec.baseFolder: {error}")))?;
-    let commit = repo.spec.commit.as_ref();
+    let push = push_settings(repo, url.host())
+        .map_err(|message| invalid(format!("GitRepoConfig {repo_id}, spec.push: {message}")))?;
+    let commit = commit_settings(repo)
+        .map_err(|message| invalid(format!("GitRepoConfig {repo_id}, spec.commit: {message}")))?;
     Ok(Destination {
         target: Target {
             url,
@@ -105,7 +112,46 @@ fn destination_of(
             .cloned(),
         suspend: spec.suspend,
         keeps_unselected: false,
-        subject_prefix: commit.and_then(|commit| commit.subject_prefix.clone()),
+        push,
+        commit,
+    })
+}
+
+/// GitHub advises no more than this many pushes a minute to one repository.
+const GITHUB_PUSHES_PER_MINUTE: u32 = 6;
+
+fn push_settings(repo: &GitRepoConfig, host: &str) -> Result<PushSettings, String> {
+    let push = repo.spec.push.clone().unwrap_or_default();
+    let positive = |number: i32| u32::try_from(number).ok().filter(|number| *number > 0);
+    let default = if host.eq_ignore_ascii_case("github.com") {
+        GITHUB_PUSHES_PER_MINUTE
+    } else {
+        DEFAULT_PUSHES_PER_MINUTE
+    };
+    Ok(PushSettings {
+        max_wait: push.interval.map(Into::into),
+        max_files: push
+            .max_commits
+            .and_then(positive)
+            .and_then(|number| usize::try_from(number).ok()),
+        per_minute: push.max_per_minute.and_then(positive).unwrap_or(default),
+        options: PushOptions::new(push.options).map_err(|error| error.to_string())?,
+    })
+}
+
+fn commit_settings(repo: &GitRepoConfig) -> Result<CommitSettings, String> {
+    let commit = repo.spec.commit.clone().unwrap_or_default();
+    let committer = commit.committer.unwrap_or_default();
+    // The operator's own name and address stand where one is left out, and are good.
+    Person::new(
+        committer.name.as_deref().unwrap_or("name"),
+        committer.email.as_deref().unwrap_or_default(),
+    )
+    .map_err(|error| error.to_string())?;
+    Ok(CommitSettings {
+        subject_prefix: commit.subject_prefix,
+        committer_name: committer.name,
+        committer_email: committer.email,
     })
 }
 

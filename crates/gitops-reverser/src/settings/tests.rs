@@ -216,7 +216,7 @@ const REFUSALS: &[(&str, &str, &str)] = &[
     (
         "disable-noise-rule",
         "pods",
-        r#""pods" is not a rule that can be turned off; write one of root-ca"#,
+        r#"there is no noise rule "pods": write one of ignore-label, "#,
     ),
     (
         "workers-max-global",

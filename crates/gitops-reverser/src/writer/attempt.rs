@@ -1,231 +1,295 @@
 //! One attempt to bring a branch in line: it blocks, so it runs beside the executor.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use reverser_api::conditions::{destination_reason, remote_reason};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::commit_message::{Attribution, message};
-use reverser_core::plan::{MassDelete, Plan, Proofs, PrunePolicy, TreeFile, Wanted};
+use reverser_core::plan::{Delete, MassDelete, Plan, Proofs, PrunePolicy, Put, TreeFile, Wanted};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::yaml_read;
 use reverser_git::{
-    Change, CommitId, CommitPlan, CommitTime, Credentials, EntryKind, FetchError, FolderPath,
-    Mirror, PathRefusal, PushOptions, PushOutcome, RemoteFailure, Stamp, UnreachableCause,
+    Change, CommitId, CommitPlan, CommitTime, EntryKind, FolderPath, Mirror, PathRefusal, Person,
+    PushOptions, PushOutcome, RefusedChange, Stamp,
 };
 
-use super::WriterSettings;
-use super::state::plan_of;
+use super::common::Common;
+use super::contents::Contents;
+use super::refusals::{self, local};
+use super::state::{SetAside, plan_of};
+use super::{Access, WriterSettings};
 use crate::identity::Id;
-use crate::routing::{Refusal, Target};
-
-/// So often the tip may move under an attempt before it waits.
-const MOVED_TIPS: usize = 5;
+use crate::routing::Refusal;
+use crate::telemetry::facts::{BatchPushed, CommitPushed};
+use crate::telemetry::labels::{BranchLabels, DestinationLabels, TypeLabels};
 
 /// What an attempt needs.
 pub(super) struct Attempt {
     pub(super) settings: WriterSettings,
-    pub(super) target: Target,
-    pub(super) mirror: Option<Mirror>,
-    pub(super) credentials: Credentials,
+    pub(super) common: Arc<Common>,
+    pub(super) branch: BranchLabels,
+    pub(super) mirror: Mirror,
+    pub(super) access: Access,
+    pub(super) push_options: PushOptions,
     pub(super) jobs: Vec<Job>,
     /// Whether the remote is to be asked for its tip.
     pub(super) look: bool,
+    /// Whether the server has taken anything from this writer.
+    pub(super) has_pushed: bool,
+    pub(super) pushes: usize,
 }
 
-/// One destination's part of an attempt.
+/// One destination's part of an attempt, and what became of it.
 pub(super) struct Job {
     pub(super) id: Id,
     pub(super) folder: BaseFolder,
-    pub(super) wanted: BTreeMap<RepoPath, Wanted>,
+    pub(super) wanted: Arc<BTreeMap<RepoPath, Wanted>>,
     pub(super) proofs: Proofs,
     pub(super) policy: PrunePolicy,
-    pub(super) contents: HashMap<BlobId, Box<str>>,
+    pub(super) contents: Contents,
     pub(super) equal_in_form: HashMap<RepoPath, (BlobId, BlobId)>,
+    pub(super) set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     pub(super) first_mirror: bool,
     pub(super) subject_prefix: Option<String>,
+    pub(super) committer: Person,
+    /// Whether a refused push is worth narrowing down.
+    pub(super) narrow: bool,
+    /// When watch events brought what is written.
+    pub(super) events: Vec<Instant>,
+    pub(super) done: Done,
+}
+
+/// What an attempt did for one destination.
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) failure: Option<Refusal>,
+    /// The last commit and when it was pushed, if there was one.
+    pub(super) pushed: Option<(CommitId, i64)>,
+    pub(super) deletes: Vec<RepoPath>,
+    pub(super) stopped: Option<MassDelete>,
+    pub(super) capped: usize,
+    /// How many files differed.
+    pub(super) planned: usize,
+    /// Files that were left out because their content is nowhere.
+    pub(super) content_missing: usize,
+    /// Objects that are refused, by the server or by what stands in their place.
+    pub(super) set_aside: Vec<(RepoPath, SetAside)>,
+    /// The server refuses everything: nothing says that it is about single objects.
+    pub(super) refused_whole: bool,
+}
+
+/// How an attempt ended.
+pub(super) enum End {
+    /// Each job says what became of it.
+    Done,
+    /// Somebody else moved the branch.
+    Moved,
+    /// Nothing more could be done.
+    Failed(Refusal),
 }
 
 /// What an attempt did.
 pub(super) struct Finished {
     pub(super) mirror: Option<Mirror>,
-    /// Why nothing could be done at all.
-    pub(super) result: Result<(), Refusal>,
-    pub(super) done: BTreeMap<Id, Done>,
-    /// Contents that were not written, because nothing was.
-    pub(super) unwritten: BTreeMap<Id, HashMap<BlobId, Box<str>>>,
+    pub(super) end: End,
+    pub(super) jobs: Vec<Job>,
+    pub(super) pushes: usize,
 }
 
-/// What an attempt did for one destination.
-pub(super) struct Done {
-    pub(super) contents: HashMap<BlobId, Box<str>>,
-    pub(super) equal_in_form: HashMap<RepoPath, (BlobId, BlobId)>,
-    /// The commit and when it was pushed, if there was one.
-    pub(super) outcome: Result<Option<(CommitId, i64)>, Refusal>,
-    pub(super) plan: PlanSummary,
-    pub(super) content_missing: bool,
+/// Some of the changes of one job.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) job: usize,
+    pub(super) puts: Vec<Put>,
+    pub(super) deletes: Vec<Delete>,
 }
 
-/// What is left of a plan when it is done.
-#[derive(Default)]
-pub(super) struct PlanSummary {
-    pub(super) deletes: Vec<RepoPath>,
-    pub(super) stopped: Option<MassDelete>,
-    pub(super) capped: usize,
-    pub(super) waiting: usize,
+/// What became of a push.
+pub(super) enum Tried {
+    Written,
+    Moved,
+    Refused(reverser_git::Refusal),
 }
 
 impl Attempt {
     pub(super) fn run(mut self) -> Finished {
-        let mirror = match self.mirror.take() {
-            Some(mut mirror) => {
-                mirror.set_credentials(self.credentials.clone());
-                Ok(mirror)
-            }
-            None => self.settings.open(&self.target, self.credentials.clone()),
+        self.mirror.set_credentials(self.access.credentials.clone());
+        let end = match self.bring_in_line() {
+            Ok(Tried::Moved) => End::Moved,
+            Ok(_) => End::Done,
+            Err(refusal) => End::Failed(refusal),
         };
-        let mut mirror = match mirror {
-            Ok(mirror) => mirror,
-            Err(error) => return self.failed(None, local(&error)),
-        };
-        match self.bring_in_line(&mut mirror) {
-            Ok(done) => Finished {
-                mirror: Some(mirror),
-                result: Ok(()),
-                done,
-                unwritten: BTreeMap::new(),
-            },
-            Err(refusal) => self.failed(Some(mirror), refusal),
-        }
-    }
-
-    fn failed(self, mirror: Option<Mirror>, refusal: Refusal) -> Finished {
-        let unwritten = self
-            .jobs
-            .into_iter()
-            .map(|job| (job.id, job.contents))
-            .collect();
         Finished {
-            mirror,
-            result: Err(refusal),
-            done: BTreeMap::new(),
-            unwritten,
+            mirror: Some(self.mirror),
+            end,
+            jobs: self.jobs,
+            pushes: self.pushes,
         }
     }
 
-    fn bring_in_line(&mut self, mirror: &mut Mirror) -> Result<BTreeMap<Id, Done>, Refusal> {
-        let mut fetch = self.look || mirror.tip().is_none();
-        for _ in 0..MOVED_TIPS {
-            if fetch {
-                mirror.fetch().map_err(|error| fetch_refusal(&error))?;
-            }
-            match self.try_once(mirror)? {
-                Some(done) => return Ok(done),
-                None => fetch = true,
+    fn bring_in_line(&mut self) -> Result<Tried, Refusal> {
+        if self.look || self.mirror.tip().is_none() {
+            self.mirror
+                .fetch()
+                .map_err(|error| refusals::fetch(&error))?;
+        }
+        let mut parts = Vec::new();
+        for at in 0..self.jobs.len() {
+            let job = &mut self.jobs[at];
+            let Some(plan) = plan_job(&mut self.mirror, job)? else {
+                continue;
+            };
+            job.contents
+                .stage(self.mirror.staged())
+                .map_err(|error| local(&error))?;
+            job.done.stopped = plan.stopped;
+            job.done.capped = plan.capped;
+            job.done.planned = plan.puts.len() + plan.deletes.len();
+            let deletes = plan.deletes.iter();
+            job.done.deletes = deletes.map(|delete| delete.path().clone()).collect();
+            if job.done.planned > 0 {
+                parts.push(Part {
+                    job: at,
+                    puts: plan.puts,
+                    deletes: plan.deletes,
+                });
             }
         }
-        Err(Refusal {
-            reason: remote_reason::UNREACHABLE,
-            message: format!("the branch moved {MOVED_TIPS} times while it was being written"),
-        })
+        match self.push(&parts)? {
+            Tried::Refused(refusal) => self.narrow(parts, &refusal),
+            tried => Ok(tried),
+        }
     }
 
-    /// Nothing if the tip has moved meanwhile.
-    fn try_once(&mut self, mirror: &mut Mirror) -> Result<Option<BTreeMap<Id, Done>>, Refusal> {
-        let mut plans = Vec::new();
-        for job in &mut self.jobs {
-            let mut plan = plan_on_tip(mirror, job)?;
-            if keep_equal_forms(mirror, job, &plan)? {
-                plan = plan_on_tip(mirror, job)?;
-            }
-            plans.push(plan);
-        }
-        for job in &self.jobs {
-            stage(mirror, job)?;
-        }
+    /// Commits and pushes these changes.
+    pub(super) fn push(&mut self, parts: &[Part]) -> Result<Tried, Refusal> {
         let time = jiff::Timestamp::now().as_second();
-        let commits: Vec<CommitPlan> = self
-            .jobs
+        let plans: Vec<CommitPlan> = parts
             .iter()
-            .zip(&plans)
-            .filter(|(_, plan)| !plan.is_empty())
-            .map(|(job, plan)| commit_plan(&self.settings, job, plan, time))
+            .map(|part| commit_plan(&self.settings, &self.jobs[part.job], part, time))
             .collect::<Result<_, _>>()?;
-        let committed = mirror
-            .commit(&commits, None)
+        let committed = self
+            .mirror
+            .commit(&plans, self.access.signer.as_deref())
             .map_err(|error| local(&error))?;
-        let missing: Vec<_> = committed
-            .refused
-            .iter()
-            .filter(|refused| matches!(refused.why, PathRefusal::ContentMissing { .. }))
-            .map(|refused| refused.path.as_str().to_owned())
-            .collect();
-        let outcome = match &committed.prepared {
-            None => Ok(None),
-            Some(prepared) => {
-                match mirror
-                    .push(prepared, &PushOptions::default())
-                    .map_err(|error| local(&error))?
-                {
-                    PushOutcome::Pushed { tip } => Ok(Some((tip, time))),
-                    PushOutcome::Stale { .. } => return Ok(None),
-                    other => Err(push_refusal(other)),
-                }
-            }
+        for RefusedChange { commit, path, why } in &committed.refused {
+            let job = &mut self.jobs[parts[*commit].job];
+            note_left_out(job, &parts[*commit], path, why);
+        }
+        let Some(prepared) = &committed.prepared else {
+            return Ok(Tried::Written);
         };
-        Ok(Some(self.summarise(plans, &outcome, &missing)))
+        self.pushes += 1;
+        let start = Instant::now();
+        let outcome = self
+            .mirror
+            .push(prepared, &self.push_options)
+            .map_err(|error| local(&error))?;
+        match outcome {
+            PushOutcome::Pushed { .. } => {
+                self.has_pushed = true;
+                self.note_pushed(parts, &committed.commits, time, start.elapsed());
+                Ok(Tried::Written)
+            }
+            PushOutcome::Stale { .. } => Ok(Tried::Moved),
+            PushOutcome::Refused(refusal) => Ok(Tried::Refused(refusal)),
+            other => Err(refusals::push(other)),
+        }
     }
 
-    fn summarise(
+    fn note_pushed(
         &mut self,
-        plans: Vec<Plan>,
-        outcome: &Result<Option<(CommitId, i64)>, Refusal>,
-        missing: &[String],
-    ) -> BTreeMap<Id, Done> {
-        let jobs = std::mem::take(&mut self.jobs);
-        let done = jobs.into_iter().zip(plans).map(|(job, plan)| {
-            let empty = plan.is_empty();
-            let outcome = match outcome {
-                Ok(pushed) => Ok(pushed.filter(|_| !empty)),
-                Err(_) if empty => Ok(None),
-                Err(refusal) => Err(refusal.clone()),
-            };
-            let content_missing = plan
-                .puts
-                .iter()
-                .any(|put| missing.contains(&job.folder.join(&put.path)));
-            let summary = PlanSummary {
-                deletes: plan
-                    .deletes
-                    .iter()
-                    .map(|delete| delete.path().clone())
-                    .collect(),
-                stopped: plan.stopped,
-                capped: plan.capped,
-                waiting: plan.puts.len() + plan.deletes.len(),
-            };
-            let done = Done {
-                contents: job.contents,
-                equal_in_form: job.equal_in_form,
-                outcome,
-                plan: summary,
-                content_missing,
-            };
-            (job.id, done)
+        parts: &[Part],
+        commits: &[Option<CommitId>],
+        time: i64,
+        took: Duration,
+    ) {
+        let mut since_events = Vec::new();
+        let mut count = 0;
+        for (part, commit) in parts.iter().zip(commits) {
+            let Some(commit) = commit else { continue };
+            count += 1;
+            let job = &mut self.jobs[part.job];
+            job.done.pushed = Some((*commit, time));
+            since_events.extend(job.events.drain(..).map(|event| event.elapsed()));
+            let sizes = part.puts.iter().map(|put| job.contents.size_of(put.blob));
+            self.common.telemetry.emit(CommitPushed {
+                branch: &self.branch,
+                destination: &DestinationLabels::new(&job.id.namespace, &job.id.name),
+                commit,
+                written: &written_types(&self.common, &part.puts),
+                deleted: part.deletes.len(),
+                bytes: sizes.sum(),
+            });
+        }
+        self.common.telemetry.emit(BatchPushed {
+            branch: &self.branch,
+            commits: count,
+            took,
+            since_events: &since_events,
         });
-        done.collect()
     }
+}
+
+/// A change that the clone did not take: its content is to be sent again, or something that is not
+/// ours stands in its place.
+fn note_left_out(job: &mut Job, part: &Part, path: &reverser_git::RepoPath, why: &PathRefusal) {
+    if matches!(why, PathRefusal::ContentMissing { .. }) {
+        job.done.content_missing += 1;
+        return;
+    }
+    let puts = part.puts.iter().map(|put| (&put.path, Some(put.blob)));
+    let deletes = part.deletes.iter().map(|delete| (delete.path(), None));
+    let mut changes = puts.chain(deletes);
+    if let Some((file, blob)) = changes.find(|(file, _)| job.folder.join(file) == path.as_str()) {
+        let set_aside = SetAside {
+            blob,
+            message: why.to_string(),
+            proven: true,
+        };
+        job.done.set_aside.push((file.clone(), set_aside));
+    }
+}
+
+fn written_types(common: &Common, puts: &[Put]) -> Vec<(TypeLabels, usize)> {
+    let mut written: HashMap<TypeLabels, usize> = HashMap::new();
+    for put in puts {
+        let identity = RepoPath::parse(put.path.as_str()).ok();
+        let labels = identity.and_then(|identity| (common.type_names)(&identity.type_key));
+        if let Some(labels) = labels {
+            *written.entry(labels).or_default() += 1;
+        }
+    }
+    written.into_iter().collect()
 }
 
 fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
     FolderPath::parse(folder.as_str()).map_err(|error| local(&error))
 }
 
+/// What a job has to do; nothing if it alone cannot be done, which it then says.
+fn plan_job(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refusal> {
+    let Some(plan) = plan_on_tip(mirror, job)? else {
+        return Ok(None);
+    };
+    if keep_equal_forms(mirror, job, &plan)? {
+        return plan_on_tip(mirror, job);
+    }
+    Ok(Some(plan))
+}
+
 /// The difference between what a destination wants and what the tip holds.
-fn plan_on_tip(mirror: &mut Mirror, job: &Job) -> Result<Plan, Refusal> {
-    let snapshot = mirror
-        .snapshot(&folder_path(&job.folder)?)
-        .map_err(|error| local(&error))?;
+fn plan_on_tip(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refusal> {
+    let snapshot = match mirror.snapshot(&folder_path(&job.folder)?) {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            let refusal = refusals::of_one_folder(&error).ok_or_else(|| local(&error))?;
+            job.done.failure = Some(refusal);
+            return Ok(None);
+        }
+    };
     let skip = job.folder.as_str().len() + 1;
     let files = snapshot.iter().filter_map(|entry| {
         let path = std::str::from_utf8(entry.path).ok()?.get(skip..)?;
@@ -235,7 +299,7 @@ fn plan_on_tip(mirror: &mut Mirror, job: &Job) -> Result<Plan, Refusal> {
             blob: BlobId::from_bytes(*blob.as_bytes()),
         })
     });
-    Ok(plan_of(job, files))
+    Ok(Some(plan_of(job, files)))
 }
 
 /// Looks into files that are to be replaced: one that says the same in another form stays. Tells
@@ -253,12 +317,14 @@ fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<b
     let ids: Vec<reverser_git::BlobId> = doubtful
         .iter()
         .flat_map(|(_, there, wanted)| [*there, *wanted])
-        .filter(|blob| !job.contents.contains_key(blob))
+        .filter(|blob| job.contents.get(*blob).is_none())
         .map(git_id)
         .collect();
-    let blobs = mirror.blobs(&ids).map_err(|error| fetch_refusal(&error))?;
-    let content = |blob: BlobId| match job.contents.get(&blob) {
-        Some(content) => Some(&**content),
+    let blobs = mirror
+        .blobs(&ids)
+        .map_err(|error| refusals::fetch(&error))?;
+    let content = |blob: BlobId| match job.contents.get(blob) {
+        Some(content) => Some(content),
         None => std::str::from_utf8(blobs.found.get(&git_id(blob))?).ok(),
     };
     let says_the_same = |(_, there, wanted): &&(&RepoPath, BlobId, BlobId)| {
@@ -279,39 +345,29 @@ fn git_id(blob: BlobId) -> reverser_git::BlobId {
     reverser_git::BlobId::from_bytes(*blob.as_bytes())
 }
 
-fn stage(mirror: &Mirror, job: &Job) -> Result<(), Refusal> {
-    let mut batch = mirror.staged().batch();
-    for content in job.contents.values() {
-        batch
-            .write(content.as_bytes())
-            .map_err(|error| local(&error))?;
-    }
-    batch.finish().map_err(|error| local(&error))
-}
-
 fn commit_plan(
     settings: &WriterSettings,
     job: &Job,
-    plan: &Plan,
+    part: &Part,
     time: i64,
 ) -> Result<CommitPlan, Refusal> {
     let path = |path: &RepoPath| {
         reverser_git::RepoPath::parse(&job.folder.join(path)).map_err(|error| local(&error))
     };
-    let mut changes = Vec::with_capacity(plan.puts.len() + plan.deletes.len());
-    for put in &plan.puts {
+    let mut changes = Vec::with_capacity(part.puts.len() + part.deletes.len());
+    for put in &part.puts {
         changes.push(Change::Put {
             path: path(&put.path)?,
             blob: git_id(put.blob),
         });
     }
-    for delete in &plan.deletes {
+    for delete in &part.deletes {
         changes.push(Change::Delete {
             path: path(delete.path())?,
         });
     }
     let stamp = Stamp {
-        person: settings.committer.clone(),
+        person: job.committer.clone(),
         time: CommitTime::utc(u64::try_from(time).unwrap_or_default()),
     };
     let attribution = if job.first_mirror {
@@ -325,67 +381,12 @@ fn commit_plan(
         committer: stamp,
         message: message(
             job.subject_prefix.as_deref(),
-            &plan.puts,
-            &plan.deletes,
+            &part.puts,
+            &part.deletes,
             job.first_mirror,
             attribution,
             &settings.installation,
         ),
         changes,
     })
-}
-
-/// Something is wrong on this machine: the disk, the clone, the program.
-fn local(error: &dyn std::error::Error) -> Refusal {
-    Refusal {
-        reason: reverser_api::conditions::reason::PROGRESSING,
-        message: error.to_string(),
-    }
-}
-
-fn fetch_refusal(error: &FetchError) -> Refusal {
-    match error {
-        FetchError::Remote(RemoteFailure::Unauthorised { reason }) => unauthorised(reason),
-        FetchError::Remote(RemoteFailure::Unreachable { cause, reason }) => {
-            unreachable(*cause, reason)
-        }
-        error => local(error),
-    }
-}
-
-fn unauthorised(reason: &str) -> Refusal {
-    Refusal {
-        reason: remote_reason::CREDENTIALS_REFUSED,
-        message: reason.to_owned(),
-    }
-}
-
-fn unreachable(cause: UnreachableCause, message: &str) -> Refusal {
-    let reason = match cause {
-        UnreachableCause::Tls | UnreachableCause::HostKey => remote_reason::HOST_NOT_TRUSTED,
-        _ => remote_reason::UNREACHABLE,
-    };
-    Refusal {
-        reason,
-        message: message.to_owned(),
-    }
-}
-
-fn push_refusal(outcome: PushOutcome) -> Refusal {
-    match outcome {
-        PushOutcome::Refused(refusal) => Refusal {
-            reason: destination_reason::PUSH_REFUSED,
-            message: refusal.reason,
-        },
-        PushOutcome::Unreachable { cause, reason } => unreachable(cause, &reason),
-        PushOutcome::Unauthorised { reason } => unauthorised(&reason),
-        PushOutcome::Unknown { reason } => Refusal {
-            reason: remote_reason::UNREACHABLE,
-            message: reason,
-        },
-        PushOutcome::Pushed { .. } | PushOutcome::Stale { .. } => Refusal {
-            reason: remote_reason::UNREACHABLE,
-            message: "the branch moved".to_owned(),
-        },
-    }
 }

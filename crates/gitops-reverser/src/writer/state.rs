@@ -1,23 +1,43 @@
 //! What one destination should hold, and how far it has come.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::Instant;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use reverser_core::blob_id::BlobId;
 use reverser_core::plan::{MassDelete, Plan, Proofs, PrunePolicy, TreeFile, Wanted, plan};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::window::{Limits, Window};
-use reverser_git::CommitId;
+use reverser_git::{CommitId, Person};
 
-use super::Report;
 use super::attempt::{Done, Job};
+use super::contents::Contents;
+use super::pace::after_failures;
+use super::{Report, WriterSettings};
 use crate::dispatch::{Knowledge, ToWriter};
 use crate::identity::Id;
 use crate::routing::{Destination, Refusal};
 
+/// The times of so many events are kept for the histogram; while a remote is down there would be no
+/// end of them.
+const EVENT_TIMES: usize = 2048;
+/// So many refused objects are named in status.
+const NAMED_SET_ASIDE: usize = 20;
+
+/// A change that is refused, and not tried again until it is another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SetAside {
+    /// The content; nothing if it is the deletion that is refused.
+    pub(super) blob: Option<BlobId>,
+    /// What the server said.
+    pub(super) message: String,
+    /// Whether it is known that the server takes other objects.
+    pub(super) proven: bool,
+}
+
 pub(super) struct DestinationState {
-    destination: Destination,
-    wanted: BTreeMap<RepoPath, Wanted>,
+    pub(super) destination: Destination,
+    wanted: Arc<BTreeMap<RepoPath, Wanted>>,
     proofs: Proofs,
     /// Types whose first list has not ended: until then the batch waits, so that the first mirror
     /// is one commit.
@@ -26,16 +46,21 @@ pub(super) struct DestinationState {
     window: Window,
     /// The batch that is being written.
     taken: Window,
-    /// Contents that the remote has not confirmed yet.
-    contents: HashMap<BlobId, Box<str>>,
+    events: Vec<Instant>,
+    pub(super) contents: Contents,
     /// Files that say the same as what is wanted, in another form: (there, wanted).
     equal_in_form: HashMap<RepoPath, (BlobId, BlobId)>,
-    first_mirror: bool,
+    set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
+    /// The server refused everything, and nothing has changed since.
+    refused_whole: bool,
     waiting: usize,
     in_sync: bool,
     last_commit: Option<CommitId>,
     last_push: Option<i64>,
     failure: Option<Refusal>,
+    /// How often in a row this destination failed where others may not have.
+    failures: u32,
+    not_before: Option<Instant>,
     stopped: Option<MassDelete>,
     reported: Option<Report>,
 }
@@ -47,20 +72,24 @@ impl DestinationState {
         window.add(0, now);
         Self {
             destination,
-            wanted: BTreeMap::new(),
+            wanted: Arc::default(),
             proofs: Proofs::default(),
             pending: true,
             unknown: Vec::new(),
             window,
             taken: Window::default(),
-            contents: HashMap::new(),
+            events: Vec::new(),
+            contents: Contents::default(),
             equal_in_form: HashMap::new(),
-            first_mirror: true,
+            set_aside: Arc::default(),
+            refused_whole: false,
             waiting: 0,
             in_sync: false,
             last_commit: None,
             last_push: None,
             failure: None,
+            failures: 0,
+            not_before: None,
             stopped: None,
             reported: None,
         }
@@ -68,7 +97,15 @@ impl DestinationState {
 
     pub(super) fn change_settings(&mut self, destination: Destination, now: Instant) {
         self.destination = destination;
+        // Whoever changes something wants to see whether it helped.
+        self.set_aside = Arc::default();
+        self.try_at_once();
         self.window.add(0, now);
+    }
+
+    fn try_at_once(&mut self) {
+        self.refused_whole = false;
+        self.not_before = None;
     }
 
     pub(super) fn take(&mut self, message: ToWriter, now: Instant) {
@@ -78,13 +115,15 @@ impl DestinationState {
                 wanted,
                 content,
             } => {
+                self.note_change(&path, Some(wanted.blob), now);
                 self.proofs.of_file.remove(&path);
                 self.window.add(content.len(), now);
                 self.contents.insert(wanted.blob, content);
-                self.wanted.insert(path, wanted);
+                Arc::make_mut(&mut self.wanted).insert(path, wanted);
             }
             ToWriter::Remove { path, proof } => {
-                self.wanted.remove(&path);
+                self.note_change(&path, None, now);
+                Arc::make_mut(&mut self.wanted).remove(&path);
                 if let Some(proof) = proof {
                     self.proofs.of_file.insert(path, proof);
                 }
@@ -114,20 +153,58 @@ impl DestinationState {
         }
     }
 
+    fn note_change(&mut self, path: &RepoPath, blob: Option<BlobId>, now: Instant) {
+        if self.in_sync && self.events.len() < EVENT_TIMES {
+            self.events.push(now);
+        }
+        self.refused_whole = false;
+        let known = self.set_aside.get(path);
+        if known.is_some_and(|set_aside| set_aside.blob != blob) {
+            Arc::make_mut(&mut self.set_aside).remove(path);
+        }
+    }
+
+    /// When its batch is to be written.
     pub(super) fn due(&self, limits: &Limits) -> Option<Instant> {
-        let (due, _) = self.window.due(limits)?;
-        // A first mirror waits for its lists, but not for ever and not without limit.
-        (!self.pending || self.contents.len() > 20_000).then_some(due)
+        if self.pending {
+            return None;
+        }
+        let (due, _) = self.window.due(&self.limits(limits))?;
+        Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
+    }
+
+    fn limits(&self, limits: &Limits) -> Limits {
+        let push = &self.destination.push;
+        let max_wait = push.max_wait.unwrap_or(limits.max_wait);
+        Limits {
+            max_files: push.max_files.unwrap_or(limits.max_files),
+            max_wait,
+            quiet: limits.quiet.min(max_wait),
+            ..*limits
+        }
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        self.window.files() > 0
+        self.window.files() > 0 && !self.pending && !self.destination.suspend
+    }
+
+    /// How many changes wait, those that are being written included.
+    pub(super) fn queue_depth(&self) -> usize {
+        (self.window.files() + self.taken.files()).max(self.waiting)
     }
 
     /// What an attempt needs to know; nothing while writing is stopped.
-    pub(super) fn begin(&mut self, id: &Id, cap: Option<usize>) -> Option<Job> {
+    pub(super) fn begin(
+        &mut self,
+        id: &Id,
+        settings: &WriterSettings,
+        now: Instant,
+    ) -> Option<Job> {
+        if self.pending || self.not_before.is_some_and(|earliest| earliest > now) {
+            return None;
+        }
         self.taken.put_back(self.window.take());
-        if self.destination.suspend || self.pending {
+        if self.destination.suspend {
             return None;
         }
         Some(Job {
@@ -137,78 +214,134 @@ impl DestinationState {
             proofs: self.proofs.clone(),
             policy: PrunePolicy {
                 mode: self.destination.prune,
-                cap,
+                cap: settings.deletes_cap,
                 guard: self.destination.guard,
                 acknowledged: self.destination.acknowledged.clone(),
             },
             contents: std::mem::take(&mut self.contents),
             equal_in_form: self.equal_in_form.clone(),
-            first_mirror: self.first_mirror,
-            subject_prefix: self.destination.subject_prefix.clone(),
+            set_aside: self.set_aside.clone(),
+            first_mirror: !self.in_sync,
+            subject_prefix: self.destination.commit.subject_prefix.clone(),
+            committer: self.committer(&settings.committer),
+            narrow: !self.refused_whole,
+            events: std::mem::take(&mut self.events),
+            done: Done::default(),
         })
     }
 
-    /// The attempt failed as a whole: its batch waits on.
-    pub(super) fn put_back(&mut self, contents: HashMap<BlobId, Box<str>>) {
-        let taken = self.taken.take();
-        self.window.put_back(taken);
-        self.keep(contents);
+    fn committer(&self, default: &Person) -> Person {
+        let own = &self.destination.commit;
+        let name = own.committer_name.as_deref().unwrap_or(default.name());
+        let email = own.committer_email.as_deref().unwrap_or(default.email());
+        // Routing lets only those through that a commit can carry.
+        Person::new(name, email).unwrap_or_else(|_| default.clone())
     }
 
-    fn keep(&mut self, contents: HashMap<BlobId, Box<str>>) {
-        for (blob, content) in contents {
-            self.contents.entry(blob).or_insert(content);
+    /// The attempt ended before it came to this destination: its batch waits on.
+    pub(super) fn put_back(&mut self, job: Job) {
+        let taken = self.taken.take();
+        self.window.put_back(taken);
+        self.contents.merge(job.contents);
+        self.events.splice(0..0, job.events);
+        self.note_pushed(job.done.pushed);
+    }
+
+    fn note_pushed(&mut self, pushed: Option<(CommitId, i64)>) {
+        if let Some((commit, time)) = pushed {
+            self.last_commit = Some(commit);
+            self.last_push = Some(time);
         }
     }
 
     /// Takes what an attempt did; tells whether contents are missing.
-    pub(super) fn finish(&mut self, done: Done) -> bool {
-        let Done {
-            contents,
+    pub(super) fn finish(&mut self, job: Job, now: Instant) -> bool {
+        let Job {
+            mut contents,
             equal_in_form,
-            outcome,
-            plan,
-            content_missing,
-        } = done;
+            events,
+            done,
+            ..
+        } = job;
         let _batch = self.taken.take();
         self.equal_in_form = equal_in_form;
-        self.stopped = plan.stopped;
-        match outcome {
-            Ok(pushed) => {
+        self.stopped = done.stopped;
+        self.note_pushed(done.pushed);
+        self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
+        match done.failure {
+            None => {
                 self.failure = None;
-                self.waiting = 0;
+                self.failures = 0;
+                self.not_before = None;
+                self.waiting = done.content_missing;
                 self.in_sync = true;
-                self.first_mirror = false;
-                if let Some((commit, time)) = pushed {
-                    self.last_commit = Some(commit);
-                    self.last_push = Some(time);
-                }
-                let gone = &plan.deletes;
-                for path in gone {
+                for path in &done.deletes {
                     self.proofs.of_file.remove(path);
                 }
+                // An object that is set aside may have to be tried again as it is.
+                let aside = self.set_aside.values().filter_map(|aside| aside.blob);
+                contents.retain(&aside.collect());
                 // A cap of zero lets nothing go, however often it is tried.
-                if plan.capped > 0 && !plan.deletes.is_empty() {
-                    self.window.add(0, Instant::now());
+                if done.capped > 0 && !done.deletes.is_empty() {
+                    self.window.add(0, now);
                 }
             }
-            Err(refusal) => {
+            Some(refusal) => {
                 self.failure = Some(refusal);
-                self.waiting = plan.waiting;
-                self.keep(contents);
+                self.failures += 1;
+                self.not_before = Some(now + after_failures(self.failures));
+                self.refused_whole = done.refused_whole;
+                self.waiting = done.planned;
+                self.events.splice(0..0, events);
                 // What the server refuses is tried again, but not at once.
-                self.window.add(0, Instant::now());
+                self.window.add(0, now);
             }
         }
-        content_missing
+        self.contents.merge(contents);
+        done.content_missing > 0
     }
 
+    /// Remembers refused changes, unless the object has become another one meanwhile.
+    fn set_aside(&mut self, new: Vec<(RepoPath, SetAside)>, refused_whole: bool, passed: bool) {
+        if new.is_empty() && self.set_aside.is_empty() {
+            return;
+        }
+        let wanted = self.wanted.clone();
+        let known = Arc::make_mut(&mut self.set_aside);
+        if refused_whole {
+            known.retain(|_, set_aside| set_aside.proven);
+        }
+        if passed {
+            for aside in known.values_mut() {
+                aside.proven = true;
+            }
+        }
+        for (path, set_aside) in new {
+            if wanted.get(&path).map(|wanted| wanted.blob) == set_aside.blob {
+                known.insert(path, set_aside);
+            }
+        }
+    }
+
+    /// The whole branch failed: what is waiting waits on.
     pub(super) fn fail(&mut self, refusal: &Refusal) {
         self.failure = Some(refusal.clone());
         self.waiting = self.waiting.max(self.window.files());
         if self.window.files() == 0 {
             self.window.add(0, Instant::now());
         }
+    }
+
+    /// Forgets contents that nothing wants any more.
+    pub(super) fn forget_superseded(&mut self) {
+        let wanted: HashSet<BlobId> = self.wanted.values().map(|wanted| wanted.blob).collect();
+        self.contents.retain(&wanted);
+    }
+
+    /// How long until it may be tried again, for those who are told of a failure.
+    pub(super) fn retries_after(&self, now: Instant) -> Option<(u32, Duration, &Refusal)> {
+        let wait = self.not_before?.saturating_duration_since(now);
+        Some((self.failures, wait, self.failure.as_ref()?))
     }
 
     /// How it stands, if that is news.
@@ -224,6 +357,7 @@ impl DestinationState {
             reason: reverser_api::conditions::destination_reason::SUSPENDED,
             message: "spec.suspend is true: nothing is written".to_owned(),
         });
+        let named = self.set_aside.iter().take(NAMED_SET_ASIDE);
         let report = Report {
             objects: self.wanted.len(),
             waiting: self.waiting,
@@ -232,6 +366,10 @@ impl DestinationState {
             in_sync: self.in_sync,
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),
+            set_aside: named
+                .map(|(path, aside)| (self.destination.folder.join(path), aside.message.clone()))
+                .collect(),
+            set_aside_objects: self.set_aside.len(),
         };
         if self.reported.as_ref() == Some(&report) {
             return None;
@@ -241,12 +379,19 @@ impl DestinationState {
     }
 }
 
-/// The difference for a job, without files that differ only in form.
+/// The difference for a job, without files that differ only in form and without what is refused.
 pub(super) fn plan_of<'t>(job: &Job, tree: impl IntoIterator<Item = TreeFile<'t>>) -> Plan {
     let mut plan = plan(&job.wanted, tree, &job.proofs, &job.policy);
+    let is_aside = |path: &RepoPath, blob: Option<BlobId>| {
+        let aside = job.set_aside.get(path);
+        aside.is_some_and(|aside| aside.blob == blob)
+    };
     plan.puts.retain(|put| {
         let known = job.equal_in_form.get(&put.path);
-        put.replaces.is_none() || known != put.replaces.map(|there| (there, put.blob)).as_ref()
+        let differs =
+            put.replaces.is_none() || known != put.replaces.map(|there| (there, put.blob)).as_ref();
+        differs && !is_aside(&put.path, Some(put.blob))
     });
+    plan.deletes.retain(|delete| !is_aside(delete.path(), None));
     plan
 }

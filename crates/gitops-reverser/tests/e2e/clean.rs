@@ -87,6 +87,8 @@ fn json_and_yaml_one_a_list_and_many_documents_are_read_alike() {
         (format!("\u{feff}{CLEAN}"), CLEAN),
         (format!("---\n# nothing\n---\n{CLEAN}---\n"), CLEAN),
         (format!("{LIVE}\n{LIVE}"), &two),
+        (format!("{LIVE}\n---\n{LIVE}"), &two),
+        ("{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, data: {'on': 'yes'}}".into(), CLEAN),
         (two.clone(), &two),
         (list, &two),
         (typed, &two),
@@ -101,6 +103,12 @@ fn json_and_yaml_one_a_list_and_many_documents_are_read_alike() {
             "{input}"
         );
     }
+}
+
+#[test]
+fn an_object_whose_kind_ends_in_list_is_an_object() {
+    let object = "apiVersion: acme.io/v1\nkind: AllowList\nmetadata:\n  name: x\nitems:\n- a\n";
+    assert_eq!(clean(&[], object), (0, object.to_owned(), String::new()));
 }
 
 #[test]

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::CommandFactory as _;
 use gitops_reverser::command_line::CommandLine;
+use reverser_testkit::control_plane::{ControlPlane, User};
 use reverser_testkit::ports::Port;
-use reverser_testkit::wait;
+use reverser_testkit::{command, wait};
+use tempfile::TempDir;
 
 /// As long as a pod that was told to end may make anybody wait.
 const PROMPT: Duration = Duration::from_secs(2);
@@ -19,6 +22,25 @@ fn controller(flags: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("gitops-reverser"));
     command.env_clear().arg("controller").args(flags);
     command.stdin(Stdio::null());
+    command
+}
+
+/// The same with a cluster of its own, in which its installation of rules is the only one: on the
+/// plane that the other tests share it would follow their rules.
+fn connected(flags: &[&str]) -> Command {
+    static CLUSTER: LazyLock<(ControlPlane, TempDir)> = LazyLock::new(|| {
+        let plane = ControlPlane::builder().start().unwrap();
+        let crds = reverser_api::crd_yaml::crds_yaml();
+        let apply = ["apply", "--server-side", "-f", "-"];
+        command::run_with_input(plane.kubectl(User::Admin).args(apply), crds.as_bytes());
+        (plane, tempfile::tempdir().unwrap())
+    });
+    let (plane, work_dir) = &*CLUSTER;
+    let mut command = controller(flags);
+    command
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("GITOPS_REVERSER_KUBECONFIG", plane.kubeconfig(User::Admin))
+        .env("GITOPS_REVERSER_WORK_DIR", work_dir.path());
     command
 }
 
@@ -196,7 +218,7 @@ fn variables_say_the_same_as_flags_and_flags_count_more() {
     assert_eq!(status, Some(2));
     assert!(errors.contains("\"never\" is not a duration"), "{errors}");
 
-    let mut command = controller(&["--discovery-refresh=1m", "--instance-id=flag"]);
+    let mut command = connected(&["--discovery-refresh=1m", "--instance-id=flag"]);
     command
         .env("GITOPS_REVERSER_DISCOVERY_REFRESH", "never")
         .env("GITOPS_REVERSER_INSTANCE_ID", "variable")
@@ -205,7 +227,7 @@ fn variables_say_the_same_as_flags_and_flags_count_more() {
     let running = Running::start(command);
     assert_eq!(running.log.last().unwrap()["instance_id"], "flag");
 
-    let mut command = controller(&[]);
+    let mut command = connected(&[]);
     command.env("GITOPS_REVERSER_INSTANCE_ID", "variable");
     let running = Running::start(command);
     assert_eq!(running.log.last().unwrap()["instance_id"], "variable");
@@ -235,8 +257,25 @@ fn an_address_that_is_taken_names_the_flag_to_change() {
 }
 
 #[test]
+fn without_a_cluster_it_says_how_to_name_one() {
+    let nowhere = ["--metrics-bind-address=0", "--health-probe-bind-address=0"];
+    let (status, _, errors) = ended(controller(&nowhere));
+    assert_eq!(status, Some(1));
+    let line = errors.lines().last().unwrap();
+    assert!(line.starts_with("error: no cluster is known: "), "{errors}");
+    assert!(line.contains("set --kubeconfig or KUBECONFIG"), "{errors}");
+
+    let mut missing = controller(&nowhere);
+    missing.arg("--kubeconfig=no-such-file");
+    let (status, _, errors) = ended(missing);
+    assert_eq!(status, Some(1));
+    let line = errors.lines().last().unwrap();
+    assert!(line.starts_with("error: no-such-file: "), "{errors}");
+}
+
+#[test]
 fn metrics_are_prometheus_text_with_every_documented_metric() {
-    let running = Running::start(controller(&[]));
+    let running = Running::start(connected(&[]));
     let (head, body) = get(running.metrics, "/metrics");
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     let families = parse_prometheus(&body);
@@ -326,7 +365,7 @@ fn parse_prometheus(text: &str) -> BTreeMap<&str, Family<'_>> {
 #[test]
 fn it_is_ready_and_ends_at_once_when_it_is_told_to() {
     for signal in ["TERM", "INT"] {
-        let mut running = Running::start(controller(&[]));
+        let mut running = Running::start(connected(&[]));
         assert!(
             get(running.probes, "/healthz")
                 .0
@@ -340,7 +379,7 @@ fn it_is_ready_and_ends_at_once_when_it_is_told_to() {
 
 #[test]
 fn an_open_connection_does_not_keep_it_from_ending() {
-    let mut running = Running::start(controller(&[]));
+    let mut running = Running::start(connected(&[]));
     let mut idle = TcpStream::connect(running.metrics).unwrap();
     idle.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
     assert!(
@@ -357,7 +396,7 @@ fn text_logs_are_for_people_and_levels_say_how_much() {
     for (level, says) in [("info", "started instance_id="), ("error", "")] {
         let port = Port::reserve().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
-        let mut command = controller(&["--log-format=text", "--metrics-bind-address=0"]);
+        let mut command = connected(&["--log-format=text", "--metrics-bind-address=0"]);
         command
             .arg(format!("--log-level={level}"))
             .arg(format!("--health-probe-bind-address={address}"))

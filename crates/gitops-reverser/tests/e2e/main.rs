@@ -13,6 +13,7 @@ mod observer;
 mod operator;
 mod round_trip;
 mod watch;
+mod writer;
 
 #[test]
 fn every_test_file_is_listed() {

@@ -52,9 +52,20 @@ impl<'o, 'a> Owner<'o, 'a> {
         self.entry.text("manager").unwrap_or_default()
     }
 
-    /// Whether it is a person's tool.
-    pub(super) fn is_kubectl(self) -> bool {
-        self.manager().starts_with("kubectl")
+    /// Whether nobody would take it for a person: its name says what it is. An unknown name counts as
+    /// a person's tool, so that nothing that a person meant is lost.
+    pub(super) fn is_controller(self) -> bool {
+        const WORDS: [&str; 7] = [
+            "autoscaler",
+            "cert-manager",
+            "certgen",
+            "controller",
+            "injector",
+            "keda",
+            "operator",
+        ];
+        let manager = self.manager();
+        !manager.starts_with("kubectl") && WORDS.iter().any(|word| manager.contains(word))
     }
 
     /// The subresource through which it wrote, for instance `scale`.

@@ -19,7 +19,7 @@ pub(super) const INJECTED_CA_BUNDLE: Rule = Rule {
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
         ("apiregistration.k8s.io", "APIService"),
     ]),
-    removes: "`caBundle` that a controller injects: asked for by an annotation of cert-manager or OpenShift, or set by a manager that set nothing else there and is not kubectl",
+    removes: "`caBundle` that a controller injects: asked for by an annotation of cert-manager or OpenShift, or set by a controller that set nothing else there",
     reason: "It is renewed without anybody's doing, and is wrong in another cluster.",
     before: "
 apiVersion: admissionregistration.k8s.io/v1
@@ -233,6 +233,6 @@ fn only_injectors<'s, 'a: 's>(shares: impl Iterator<Item = (Owner<'s, 'a>, &'s M
     setters.peek().is_some()
         && setters.all(|(owner, share)| {
             let only_the_bundle = |key| matches!(key, "." | "f:caBundle");
-            !owner.is_kubectl() && share.iter().all(|(key, _)| only_the_bundle(key))
+            owner.is_controller() && share.iter().all(|(key, _)| only_the_bundle(key))
         })
 }

@@ -258,16 +258,10 @@ fn has_manual_selector(draft: &Draft<'_>) -> bool {
     draft.root.at(&["spec", "manualSelector"]) == Some(&Value::Bool(true))
 }
 
-/// A manager that nobody would take for a person: it wrote `/scale`, and its name says what it is.
-/// An unknown name counts as a person's tool, so that nothing that a person meant is lost.
 fn is_autoscaler(owner: Owner<'_, '_>) -> bool {
-    let manager = owner.manager();
     owner.subresource() == "scale"
         && owner.fields(&["spec", "replicas"]).is_some()
-        && !owner.is_kubectl()
-        && ["controller", "autoscaler", "operator", "keda"]
-            .iter()
-            .any(|word| manager.contains(word))
+        && owner.is_controller()
 }
 
 fn remove_token_items(parent: &mut crate::value::Map<'_>, field: &str) {

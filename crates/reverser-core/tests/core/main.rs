@@ -7,6 +7,7 @@
 )]
 
 mod golden;
+mod idempotence;
 mod paths;
 mod random_values;
 mod readers;

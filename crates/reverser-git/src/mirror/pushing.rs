@@ -22,18 +22,20 @@ impl Mirror {
         // The second time after a loss: the remote still shows the old tip, and that decides.
         for _ in 0..2 {
             match self.push_once(prepared, options)? {
-                Verdict::Pushed => return self.pushed(prepared.head),
+                Verdict::Pushed => return Ok(self.pushed(prepared.head)),
                 Verdict::Refused(refusal) => return Ok(PushOutcome::Refused(refusal)),
                 Verdict::Failed(failure) => return Ok(failure.into()),
                 Verdict::LocalDamage => {
+                    // Whichever object it is, the clone is made anew and contents are staged again.
                     self.damaged = true;
+                    self.staged.clear()?;
                     return Ok(PushOutcome::Stale {
                         tip: prepared.base.branch(),
                     });
                 }
-                Verdict::Stale => return self.moved(prepared),
+                Verdict::Stale => return Ok(self.moved(prepared)),
                 Verdict::RefusedOrStale(refusal) => {
-                    return match self.moved(prepared)? {
+                    return match self.moved(prepared) {
                         PushOutcome::Stale { tip } if tip == prepared.base.branch() => {
                             Ok(PushOutcome::Refused(refusal))
                         }
@@ -44,7 +46,9 @@ impl Mirror {
                     crash_point("push: ambiguous");
                     let reason = reason.get_or_insert(why);
                     match self.remote().ask_tip() {
-                        Ok(tip) if tip == Some(prepared.head) => return self.pushed(prepared.head),
+                        Ok(tip) if tip == Some(prepared.head) => {
+                            return Ok(self.pushed(prepared.head));
+                        }
                         Ok(tip) if tip == prepared.base.branch() => {}
                         Ok(tip) => return Ok(PushOutcome::Stale { tip }),
                         Err(_) => {
@@ -56,6 +60,8 @@ impl Mirror {
                 }
             }
         }
+        // The remote answers, and yet a push ends without a report, twice: it may be the clone.
+        self.damaged = true;
         Ok(PushOutcome::Unknown {
             reason: reason.unwrap_or_default(),
         })
@@ -70,11 +76,7 @@ impl Mirror {
         clone.remove_leftovers()?;
         crash_point("push: about to start");
         let remote = self.remote();
-        let finished = match remote.push(clone.path(), prepared, options) {
-            Ok(finished) => finished,
-            Err(RemoteProblem::Io(error)) => return Err(CloneError::Io(error)),
-            Err(problem) => return Ok(Verdict::Ambiguous(format!("{problem:?}"))),
-        };
+        let finished = remote.push(clone.path(), prepared, options)?;
         crash_point("push: returned");
         let verdict = judge(&finished, &self.branch.full_ref());
         Ok(match verdict {
@@ -88,25 +90,25 @@ impl Mirror {
     }
 
     /// The remote confirmed `head`.
-    fn pushed(&mut self, head: CommitId) -> Result<PushOutcome, CloneError> {
-        if let Some(clone) = &self.clone {
-            clone.set_tip(head)?;
-        }
+    fn pushed(&mut self, head: CommitId) -> PushOutcome {
+        // It only saves the next fetch some work; what the remote confirmed is done in any case.
+        let noted = self.clone.as_ref().map(|clone| clone.set_tip(head));
+        self.damaged |= noted.is_some_and(|noted| noted.is_err());
         crash_point("push: confirmed");
         self.tip = Some(Tip::Branch(head));
-        Ok(PushOutcome::Pushed { tip: head })
+        PushOutcome::Pushed { tip: head }
     }
 
     /// The branch is not where it was expected: says where it is.
-    fn moved(&mut self, prepared: &Prepared) -> Result<PushOutcome, CloneError> {
+    fn moved(&mut self, prepared: &Prepared) -> PushOutcome {
         match self.remote().ask_tip() {
             Ok(tip) if tip == Some(prepared.head) => self.pushed(prepared.head),
-            Ok(tip) => Ok(PushOutcome::Stale { tip }),
+            Ok(tip) => PushOutcome::Stale { tip },
             // Not "not pushed": git's HTTP library sends a request again by itself when it gets no
             // answer, and the refusal may be that of the second one.
-            Err(_) => Ok(PushOutcome::Unknown {
+            Err(_) => PushOutcome::Unknown {
                 reason: "the branch moved, and the remote does not say where".to_owned(),
-            }),
+            },
         }
     }
 }

@@ -112,8 +112,8 @@ fn every_push_is_judged_right() {
 
 #[test]
 fn a_report_about_something_else_is_not_taken_for_ours() {
-    for (name, _) in names("push-").iter().map(|name| (name, ())) {
-        let (stdout, _) = read(name);
+    for name in names("push-") {
+        let (stdout, _) = read(&name);
         let other = parse_push_report(&stdout, "refs/heads/other");
         assert!(
             !matches!(other, Ok(PushReport::Updated | PushReport::Stale)),
@@ -175,10 +175,10 @@ fn every_failed_fetch_is_classified_right() {
         let failure = classify_failure(&stderr);
         match (&failure, expected) {
             (Some(RemoteFailure::Unreachable { cause, .. }), Some(expected)) => {
-                assert_eq!(*cause, expected, "{name}")
+                assert_eq!(*cause, expected, "{name}");
             }
             (Some(RemoteFailure::Unauthorised { .. }), None) => {
-                assert_eq!(name, "fetch-ssh-denied")
+                assert_eq!(name, "fetch-ssh-denied");
             }
             (None, None) => {}
             other => panic!("{name}: {other:?}"),

@@ -98,6 +98,10 @@ fn folders_that_become_empty_vanish_and_files_may_take_their_place() {
         &[("live/a/x.yaml", None), ("live/d.yaml", None)],
     ));
     assert_eq!(server.repository.files("main"), BTreeMap::new());
+    let names = server
+        .repository
+        .git(&["ls-tree", "-r", "-t", "--name-only", "main"]);
+    assert_eq!(names, "", "no empty folder is left");
     // And the empty tree is built upon.
     mirror.fetch().unwrap();
     pushed(&write(&mut mirror, &[("live/e.yaml", Some("e\n"))]));
@@ -257,7 +261,7 @@ fn content_that_is_nowhere_is_asked_for_again_and_known_content_is_not() {
 }
 
 #[test]
-fn a_large_batch_and_a_folder_that_moves_arrive_whole() {
+fn a_large_batch_and_a_copied_folder_arrive_whole() {
     let server = Server::start(Transport::Http);
     server
         .repository
@@ -286,22 +290,22 @@ fn a_large_batch_and_a_folder_that_moves_arrive_whole() {
     let mut expected = files.clone();
     expected.insert("README.md".to_owned(), "1\n".to_owned());
     assert_eq!(server.repository.files("main"), expected);
-    // The same trees at another path, from a mirror that has no contents.
+    // The same trees at a second path, from a mirror that has no contents.
     let mut other = server.mirror("main");
     other.fetch().unwrap();
-    let mut moved = crate::support::plan(&other, "live", &[]);
+    let mut copied = crate::support::plan(&other, "live", &[]);
     for (file, content) in &files {
-        let blob = BlobId::of(content.as_bytes());
-        moved.changes.push(Change::Delete { path: path(file) });
-        moved.changes.push(Change::Put {
-            path: path(&file.replace("/v1/", "/v2/")),
-            blob,
+        let to = path(&file.replace("/apps/", "/copied/"));
+        copied.changes.push(Change::Put {
+            path: to,
+            blob: BlobId::of(content.as_bytes()),
         });
     }
-    let committed = other.commit(&[moved], None).unwrap();
+    let committed = other.commit(&[copied], None).unwrap();
     pushed(&push(&mut other, &committed));
     let found = server.repository.files("main");
-    assert!(found.len() == expected.len() && found.contains_key("live/apps/v2/0/0.yaml"));
+    assert_eq!(found.len(), expected.len() + files.len());
+    assert_eq!(found["live/copied/v1/0/0.yaml"], "content of 0\n");
     server.repository.assert_sound("main");
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use reverser_testkit::git_server::{Fault, FileChange, Request};
 use reverser_testkit::wait;
 
-use crate::support::{Server, Transport, settle};
+use crate::support::{Server, Transport, running_for, settle};
 
 const CRASH_AT: &str = "GITOPS_REVERSER_CRASH_AT";
 
@@ -147,6 +147,38 @@ fn a_kill_in_the_middle_of_a_push_heals_whether_it_lands_or_not() {
     })
     .unwrap();
     server.repository.assert_sound("main");
+}
+
+#[test]
+fn programs_of_a_killed_owner_are_ended_by_the_next_one() {
+    let server = Server::start(Transport::Http);
+    let folder = tempfile::tempdir().unwrap();
+    server.front().fault(Request::Push, Fault::Hang, 1);
+    let mut operator = start_child(&server, folder.path(), "1\n", "");
+    wait::until_blocking("the push to be sent", Duration::from_secs(30), || {
+        server
+            .front()
+            .seen()
+            .iter()
+            .any(|line| line.contains("POST") && line.contains("receive-pack"))
+    })
+    .unwrap();
+    operator.kill().unwrap();
+    operator.wait().unwrap();
+    assert!(
+        !running_for(folder.path()).is_empty(),
+        "git goes on without its owner"
+    );
+    let _next = server.open(folder.path(), "main");
+    wait::until_blocking("git to end", Duration::from_secs(5), || {
+        let left = running_for(folder.path());
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
+    })
+    .unwrap();
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn run(transport: Transport, rounds: usize) {
         )
         .unwrap(),
     };
-    println!("{SEED}={seed}");
+    eprintln!("{SEED}={seed}");
     let mut dice = Dice(seed | 1);
     let mut world = World::new(transport);
     for round in 0..rounds {

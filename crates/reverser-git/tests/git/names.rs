@@ -1,5 +1,7 @@
 //! Our rules for names against git's own.
 
+use std::fmt::Write as _;
+
 use reverser_git::{BranchName, RepoPath};
 use reverser_testkit::command::{run_with_input, try_run};
 use reverser_testkit::git_server::{BareRepository, sealed_git};
@@ -59,7 +61,7 @@ fn every_path_that_we_accept_passes_gits_strictest_check() {
             let name = format!("{first}{second}");
             if RepoPath::parse(&name).is_ok() {
                 accepted += 1;
-                stream.push_str(&format!("M 100644 inline {name}\ndata 0\n\n"));
+                let _ = write!(stream, "M 100644 inline {name}\ndata 0\n\n");
             }
         }
     }

@@ -38,10 +38,7 @@ fn a_password_is_in_no_argument_file_or_message() {
     server.secret = secret(&[
         ("username", "u"),
         ("password", CANARY),
-        (
-            "proxy",
-            &format!("{}", server.url.trim_end_matches("/r.git")),
-        ),
+        ("proxy", server.url.trim_end_matches("/r.git")),
     ]);
     let folder = tempfile::tempdir().unwrap();
     let options = MirrorOptions {

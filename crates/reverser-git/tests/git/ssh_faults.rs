@@ -7,7 +7,7 @@ use reverser_git::{FetchError, PushOutcome, RemoteFailure, UnreachableCause};
 use reverser_testkit::git_server::{FileChange, GitDaemon, Sshd};
 use reverser_testkit::wait;
 
-use crate::support::{Server, Transport, pushed, quick, settle, ssh_secret, write};
+use crate::support::{Server, Transport, pushed, quick, running_for, settle, ssh_secret, write};
 
 fn not_connected(error: &FetchError) -> bool {
     use UnreachableCause::NotConnected;
@@ -59,76 +59,61 @@ fn a_git_daemon_that_is_down_is_unreachable_and_comes_back() {
 
 #[test]
 fn a_push_that_is_killed_at_its_deadline_leaves_no_helper_behind() {
-    for transport in [
-        Transport::Ssh,
-        Transport::Daemon,
-        Transport::Path,
-        Transport::Http,
-    ] {
-        let server = Server::start(transport);
-        let first =
-            server
-                .repository
-                .commit("main", "first", &[FileChange::Write("README.md", "1\n")]);
-        let waiting = server.root.path().join("waiting");
-        // Ends by itself, for transports whose server does not notice that the client is gone.
-        let hook = format!(
-            "touch {}; for i in $(seq 100); do [ -e {}/go ] && break; sleep 0.1; done",
-            waiting.display(),
-            server.root.path().display()
-        );
-        server.repository.hook("pre-receive", &hook);
-        let folder = tempfile::tempdir().unwrap();
-        let mut options = quick();
-        options.timeouts.transfer = Duration::from_secs(3);
-        let mut mirror = server.open_with(folder.path(), "main", options);
-        mirror.fetch().unwrap();
-        let outcome = write(&mut mirror, &[("live/a.yaml", Some("a\n"))]);
-        assert!(
-            matches!(outcome, PushOutcome::Unknown { .. }),
-            "{transport:?} {outcome:?}"
-        );
-        assert!(waiting.exists(), "{transport:?}: it never got that far");
-        let mark = format!(
-            "GITOPS_REVERSER_MIRROR={}",
-            folder.path().canonicalize().unwrap().display()
-        );
-        assert_eq!(
-            running_with(&mark, transport),
-            Vec::<String>::new(),
-            "{transport:?}"
-        );
-        server.repository.remove_hook("pre-receive");
-        std::fs::write(server.root.path().join("go"), "").unwrap();
-        // It may land now or never; both end well.
-        settle(
-            &mut mirror,
-            &BTreeMap::from([("live/a.yaml".to_owned(), "a\n".to_owned())]),
-        );
-        let history = server.repository.history("main");
-        assert_eq!(history.last(), Some(&first), "{transport:?}");
-        server.repository.assert_sound("main");
-    }
+    // At the same time: they mostly wait.
+    std::thread::scope(|scope| {
+        for transport in [
+            Transport::Ssh,
+            Transport::Daemon,
+            Transport::Path,
+            Transport::Http,
+        ] {
+            scope.spawn(move || kill_at_deadline(transport));
+        }
+    });
 }
 
-/// The command lines of processes with this in their environment.
-fn running_with(mark: &str, transport: Transport) -> Vec<String> {
-    let mut found = Vec::new();
-    for process in std::fs::read_dir("/proc").unwrap().flatten() {
-        let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
-        if environ
-            .split(|byte| *byte == 0)
-            .any(|entry| entry == mark.as_bytes())
-        {
-            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-            found.push(String::from_utf8_lossy(&line).replace('\0', " "));
-        }
-    }
-    // A repository on this machine: what runs there is the server's, started by us.
+fn kill_at_deadline(transport: Transport) {
+    let server = Server::start(transport);
+    let first = server
+        .repository
+        .commit("main", "first", &[FileChange::Write("README.md", "1\n")]);
+    let waiting = server.root.path().join("waiting");
+    // Ends by itself, for transports whose server does not notice that the client is gone.
+    let hook = format!(
+        "touch {}; for i in $(seq 100); do [ -e {}/go ] && break; sleep 0.1; done",
+        waiting.display(),
+        server.root.path().display()
+    );
+    server.repository.hook("pre-receive", &hook);
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = quick();
+    options.timeouts.transfer = Duration::from_secs(3);
+    let mut mirror = server.open_with(folder.path(), "main", options);
+    mirror.fetch().unwrap();
+    let outcome = write(&mut mirror, &[("live/a.yaml", Some("a\n"))]);
+    assert!(
+        matches!(outcome, PushOutcome::Unknown { .. }),
+        "{transport:?} {outcome:?}"
+    );
+    assert!(waiting.exists(), "{transport:?}: it never got that far");
+    let mut left = running_for(folder.path());
     if transport == Transport::Path {
-        found.retain(|line| {
-            !line.contains("receive-pack") && !line.contains("hooks/") && !line.contains("sleep")
+        // A repository on this machine: what runs there is the server's, started by us.
+        left.retain(|line| {
+            !["receive-pack", "hooks/", "sleep"]
+                .iter()
+                .any(|part| line.contains(part))
         });
     }
-    found
+    assert_eq!(left, Vec::<String>::new(), "{transport:?}");
+    server.repository.remove_hook("pre-receive");
+    std::fs::write(server.root.path().join("go"), "").unwrap();
+    // It may land now or never; both end well.
+    settle(
+        &mut mirror,
+        &BTreeMap::from([("live/a.yaml".to_owned(), "a\n".to_owned())]),
+    );
+    let history = server.repository.history("main");
+    assert_eq!(history.last(), Some(&first), "{transport:?}");
+    server.repository.assert_sound("main");
 }

@@ -240,35 +240,47 @@ pub(crate) fn push(mirror: &mut Mirror, committed: &Committed) -> PushOutcome {
 
 /// Fetches, and brings `live` to exactly these files, as often as it takes.
 pub(crate) fn settle(mirror: &mut Mirror, desired: &BTreeMap<String, String>) {
+    try_settle(mirror, desired).unwrap();
+}
+
+/// The same, where something is broken and an attempt may fail.
+pub(crate) fn try_settle(
+    mirror: &mut Mirror,
+    desired: &BTreeMap<String, String>,
+) -> Result<(), String> {
     for _ in 0..5 {
-        mirror.fetch().unwrap();
-        let snapshot = mirror.snapshot(&folder("live")).unwrap();
-        let there: BTreeMap<String, BlobId> = snapshot
-            .iter()
-            .filter_map(|entry| {
-                Some((String::from_utf8(entry.path.to_vec()).unwrap(), entry.blob?))
-            })
-            .collect();
-        let deletes = there
-            .keys()
-            .filter(|path| !desired.contains_key(*path))
-            .map(|path| (path.as_str(), None));
-        let puts = desired
-            .iter()
-            .filter(|(path, content)| there.get(*path) != Some(&BlobId::of(content.as_bytes())));
-        let edits: Vec<Edit<'_>> = deletes
-            .chain(puts.map(|(path, content)| (path.as_str(), Some(content.as_str()))))
-            .collect();
-        if edits.is_empty() {
-            return;
+        mirror.fetch().map_err(|error| format!("{error:?}"))?;
+        let snapshot = mirror
+            .snapshot(&folder("live"))
+            .map_err(|error| format!("{error:?}"))?;
+        let mut edits: Vec<Edit<'_>> = Vec::new();
+        for (file, content) in desired {
+            let there = snapshot.get(&path(file)).and_then(|entry| entry.blob);
+            if there != Some(BlobId::of(content.as_bytes())) {
+                edits.push((file, Some(content)));
+            }
         }
-        match write(mirror, &edits) {
-            PushOutcome::Pushed { .. } => return,
+        let gone = snapshot
+            .iter()
+            .map(|entry| std::str::from_utf8(entry.path).unwrap());
+        edits.extend(
+            gone.filter(|file| !desired.contains_key(*file))
+                .map(|file| (file, None)),
+        );
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let plan = plan(mirror, "live", &edits);
+        let committed = mirror
+            .commit(&[plan], None)
+            .map_err(|error| format!("{error:?}"))?;
+        match push(mirror, &committed) {
+            PushOutcome::Pushed { .. } => return Ok(()),
             PushOutcome::Stale { .. } => {}
-            other => panic!("{other:?}"),
+            other => return Err(format!("{other:?}")),
         }
     }
-    panic!("it did not settle");
+    Err("it is stale again and again".to_owned())
 }
 
 pub(crate) fn pushed(outcome: &PushOutcome) -> String {
@@ -290,4 +302,24 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// The command lines of the programs that a mirror in this folder has started.
+pub(crate) fn running_for(folder: &Path) -> Vec<String> {
+    let mark = format!(
+        "GITOPS_REVERSER_MIRROR={}",
+        folder.canonicalize().unwrap().display()
+    );
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let environ = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        if environ
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == mark.as_bytes())
+        {
+            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            found.push(String::from_utf8_lossy(&line).replace('\0', " "));
+        }
+    }
+    found
 }

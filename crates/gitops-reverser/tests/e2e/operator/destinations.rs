@@ -26,8 +26,8 @@ fn destinations_on_other_branches_and_in_other_folders_do_not_leak() {
     }
     let here =
         |tier: &str| [Expected::config_maps(&world.namespace).labelled(&format!("tier={tier}"))];
-    world.await_mirror(&here("one"));
-    world.await_mirror_of("staging", "clusters/prod/", &here("two"));
+    world.await_equal("main", "clusters/prod/", &here("one"));
+    world.await_equal("staging", "clusters/prod/", &here("two"));
     world.await_mirror_of("main", "clusters/beside/", &here("three"));
     let folders = |branch: &str| -> Vec<String> {
         let files = world.repository.files(branch).into_keys();

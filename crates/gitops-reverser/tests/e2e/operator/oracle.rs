@@ -74,6 +74,13 @@ impl Installation {
 
     #[track_caller]
     pub(crate) fn await_mirror_of(&self, branch: &str, folder: &str, expected: &[Expected]) {
+        self.await_equal(branch, folder, expected);
+        self.assert_quiet();
+    }
+
+    /// Waits until a folder holds exactly this, byte for byte; others may still be busy.
+    #[track_caller]
+    pub(crate) fn await_equal(&self, branch: &str, folder: &str, expected: &[Expected]) {
         soon(&format!("{folder} of {branch} equals the cluster"), || {
             let wanted = self.listed(expected);
             let there: BTreeMap<String, String> = self
@@ -90,7 +97,6 @@ impl Installation {
             let some = &paths[..paths.len().min(4)];
             Err(format!("{counts:?} files, different: {some:?}"))
         });
-        self.assert_quiet();
     }
 
     fn listed(&self, expected: &[Expected]) -> BTreeMap<String, String> {

@@ -1,0 +1,119 @@
+//! What those see who look from outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use reverser_core::catalogue::{Catalogue, ServedType};
+use reverser_core::object::{Object, TypeMeta};
+use tokio::sync::watch;
+
+use super::discovering::Served;
+use crate::telemetry::Telemetry;
+use crate::telemetry::facts::{EventProcessed, ObjectsListed};
+use crate::telemetry::labels::{Gvk, ObjectScope, TypeLabels};
+use crate::telemetry::state::OperatorState;
+use crate::watch::{Observation, Scope};
+use crate::writer::{Common, TypeNames};
+
+/// What only the operator's loop knows.
+#[derive(Default)]
+pub(super) struct Gauges {
+    watched_types: AtomicUsize,
+    unknown_scopes: AtomicUsize,
+}
+
+impl Gauges {
+    pub(super) fn set_watched(&self, types: usize) {
+        self.watched_types.store(types, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_unknown(&self, scopes: usize) {
+        self.unknown_scopes.store(scopes, Ordering::Relaxed);
+    }
+}
+
+/// Lets a scrape read how things stand.
+pub(super) fn show_state(telemetry: &Telemetry, common: &Arc<Common>, gauges: Arc<Gauges>) {
+    // The telemetry keeps this closure, and the writers keep the telemetry.
+    let common = Arc::downgrade(common);
+    telemetry.read_state_from(move || {
+        let common = common.upgrade();
+        OperatorState {
+            watched_types: gauges.watched_types.load(Ordering::Relaxed),
+            unknown_scopes: gauges.unknown_scopes.load(Ordering::Relaxed),
+            active_workers: common.as_ref().map_or(0, |common| common.active_workers()),
+            branches: common.map(|common| common.branches()).unwrap_or_default(),
+        }
+    });
+}
+
+/// How types are called in metrics, as far as the cluster serves them.
+pub(super) fn type_names(served: watch::Receiver<Option<Served>>) -> TypeNames {
+    Box::new(move |key| {
+        let served = served.borrow();
+        served.as_ref()?.catalogue.get(key).map(labels_of)
+    })
+}
+
+fn labels_of(served: &ServedType) -> TypeLabels {
+    let scope = if served.namespaced {
+        ObjectScope::Namespaced
+    } else {
+        ObjectScope::Cluster
+    };
+    let gvk = Gvk::new(served.key.group(), served.key.version(), &served.kind);
+    TypeLabels::new(gvk, scope)
+}
+
+/// Counts what a watch tells.
+pub(super) fn note(
+    telemetry: &Telemetry,
+    catalogue: &Catalogue,
+    scope: &Scope,
+    observation: &Observation,
+) {
+    let Some(of) = catalogue.get(&scope.type_key).map(labels_of) else {
+        return;
+    };
+    let (event, json) = match observation {
+        Observation::Seen { live: false, .. } => {
+            return telemetry.emit(ObjectsListed {
+                of: &of,
+                objects: 1,
+            });
+        }
+        Observation::Seen { object, added, .. } => {
+            (if *added { "ADDED" } else { "MODIFIED" }, object)
+        }
+        Observation::Gone { object } => ("DELETED", object),
+        Observation::ListStarted
+        | Observation::Undecodable { .. }
+        | Observation::Listed(_)
+        | Observation::Lost { .. } => return,
+    };
+    // The name is only for the log, and reading the object a second time is not worth it.
+    let (namespace, name) = if tracing::enabled!(tracing::Level::TRACE) {
+        name_in(scope, json)
+    } else {
+        (None, String::new())
+    };
+    telemetry.emit(EventProcessed {
+        of: &of,
+        event,
+        namespace: namespace.as_deref(),
+        name: &name,
+    });
+}
+
+fn name_in(scope: &Scope, json: &str) -> (Option<String>, String) {
+    let api_version = scope.api_version();
+    let item_of = Some(TypeMeta {
+        api_version: &api_version,
+        kind: &scope.kind,
+    });
+    let Ok(object) = Object::from_json(json, item_of) else {
+        return (None, String::new());
+    };
+    let namespace = object.namespace().map(str::to_owned);
+    (namespace, object.name().to_owned())
+}

@@ -1,0 +1,7 @@
+//! The writer of a branch against real repositories: what it is told becomes commits.
+
+mod batches;
+mod bench;
+mod faults;
+mod refused;
+mod shared;
