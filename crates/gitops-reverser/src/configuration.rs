@@ -102,16 +102,16 @@ pub async fn follow(
         if !gathered.is_complete() {
             continue;
         }
-        if definitions_stand(&client).await {
-            if std::mem::take(&mut interrupted) {
-                gathered.configuration.installation += 1;
-            }
-            let configuration = Arc::new(gathered.configuration.clone());
-            if told.send(Some(configuration)).is_err() {
-                return;
-            }
-        } else {
+        if !definitions_stand(&client).await {
             interrupted = true;
+            continue;
+        }
+        if std::mem::take(&mut interrupted) {
+            gathered.configuration.installation += 1;
+        }
+        let configuration = Arc::new(gathered.configuration.clone());
+        if told.send(Some(configuration)).is_err() {
+            return;
         }
     }
 }
