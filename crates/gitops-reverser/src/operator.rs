@@ -5,6 +5,7 @@
 
 mod discovering;
 mod observing;
+mod redacting;
 mod writers;
 
 use std::collections::HashSet;
@@ -28,7 +29,7 @@ use self::observing::Gauges;
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
-use crate::routing::{Configuration, Routing, RoutingOptions};
+use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
 use crate::settings::{DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
@@ -183,7 +184,7 @@ pub async fn run(
         catalogue_tx,
     ));
     tasks.spawn(write_statuses(
-        StatusWriter::new(client.clone()),
+        StatusWriter::new(client.clone(), &settings.instance_id),
         statuses_rx,
     ));
     let writer = WriterSettings {
@@ -203,7 +204,7 @@ pub async fn run(
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
-        writers: Writers::new(client, writer, common, reports_tx),
+        writers: Writers::new(client.clone(), writer, common, reports_tx),
         routing: Arc::default(),
         configuration: Arc::default(),
         catalogue: Arc::default(),
@@ -211,6 +212,7 @@ pub async fn run(
         statuses,
         telemetry,
         gauges,
+        redaction: redacting::Redaction::new(client, &settings.namespace),
         settings,
     };
     let inputs = Inputs {
@@ -245,6 +247,7 @@ struct Operator {
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     gauges: Arc<Gauges>,
+    redaction: redacting::Redaction,
 }
 
 impl Operator {
@@ -276,6 +279,9 @@ impl Operator {
                     }
                 }
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
+                () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
+                    self.route().await;
+                }
                 error = self.supervisor.broken() => return Err(error.into()),
                 _ = tasks.join_next() => return Err(OperatorError::Ended("a follower of the cluster")),
             }
@@ -320,7 +326,13 @@ impl Operator {
         if self.catalogue.is_empty() {
             return;
         }
-        let routing = Routing::of(&self.configuration, &self.catalogue, &self.settings.routing);
+        let mut routing = Routing::of(&self.configuration, &self.catalogue, &self.settings.routing);
+        if !self.settings.enabled {
+            return self.only_check(routing);
+        }
+        if let Some(key) = self.redaction.prepare(&mut routing).await {
+            self.dispatcher.redact_with(key);
+        }
         self.routing = Arc::new(routing);
         let namespaces = Arc::new(self.configuration.namespaces.clone());
         let catalogue = self.catalogue.clone();
@@ -336,6 +348,21 @@ impl Operator {
                 .retain(|id, _| routing.destinations.contains_key(id));
             statuses.configuration = configuration;
             statuses.routing = routing;
+        });
+    }
+
+    /// Specs are checked and nothing else is done, which every status says.
+    fn only_check(&mut self, routing: Routing) {
+        let (configuration, routing) = (self.configuration.clone(), Arc::new(routing));
+        self.statuses.send_modify(|statuses| {
+            statuses.configuration = configuration;
+            statuses.routing = routing;
+            statuses.disabled = Some(Refusal {
+                reason: reverser_api::conditions::reason::INGESTION_DISABLED,
+                message: "the operator runs with --enable-watch-ingestion=false: nothing is \
+                          watched or written"
+                    .to_owned(),
+            });
         });
     }
 

@@ -9,6 +9,7 @@ use gitops_reverser::routing::RoutingOptions;
 use gitops_reverser::settings::AllowedRepoUrls;
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::watch::WatchSettings;
+use prometheus_client::registry::Registry;
 use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::selection::Exclusions;
@@ -37,6 +38,7 @@ pub(crate) struct Installation {
     runtime: Runtime,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     pub(crate) settings: OperatorSettings,
+    pub(crate) registry: Registry,
 }
 
 impl Installation {
@@ -64,6 +66,7 @@ impl Installation {
             runtime,
             running: None,
             settings,
+            registry: metrics::registry(),
         };
         installation.apply(&installation.repo("repo", &json!({})));
         installation.apply(&installation.destination("prod", "clusters/prod", &json!({})));
@@ -75,7 +78,8 @@ impl Installation {
         let config = self.plane.kube_config(User::Admin);
         let (stop, stopped) = oneshot::channel();
         let (readiness, _) = watch::channel(Readiness::Ready);
-        let telemetry = Telemetry::register(&mut metrics::registry());
+        self.registry = metrics::registry();
+        let telemetry = Telemetry::register(&mut self.registry);
         let settings = self.settings.clone();
         let task = self.runtime.spawn(async move {
             let shutdown = async { drop(stopped.await) };
