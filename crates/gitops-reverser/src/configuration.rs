@@ -5,7 +5,7 @@
 //!   look like rules that do not exist.
 //! - While a definition of the four kinds is missing or being deleted, nothing is told either. Rules
 //!   that vanish with their definition were not deleted by anybody: removing the product never
-//!   empties Git.
+//!   empties Git. What is told once they stand again is another installation's configuration.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -44,48 +44,70 @@ enum Change {
     Namespace(Step<Namespace>),
 }
 
-/// Follows everything that users write, until nobody listens any more.
-pub async fn follow(client: Client, told: watch::Sender<Option<Arc<Configuration>>>) {
+/// Follows everything that users write, until nobody listens any more; with a label selector only
+/// those of our own objects that it selects.
+pub async fn follow(
+    client: Client,
+    selector: Option<String>,
+    told: watch::Sender<Option<Arc<Configuration>>>,
+) {
+    let ours = selector.map_or_else(watcher::Config::default, |selector| {
+        watcher::Config::default().labels(&selector)
+    });
     let (tx, mut rx) = mpsc::channel(256);
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(follow_kind(
         guarded(&client),
+        ours.clone(),
         unguard,
         Change::Repo,
         tx.clone(),
     ));
     tasks.spawn(follow_kind(
         guarded(&client),
+        ours.clone(),
         unguard,
         Change::Destination,
         tx.clone(),
     ));
     tasks.spawn(follow_kind(
         guarded(&client),
+        ours.clone(),
         unguard,
         Change::WatchRule,
         tx.clone(),
     ));
     tasks.spawn(follow_kind(
         guarded(&client),
+        ours.clone(),
         unguard,
         Change::ClusterRule,
         tx.clone(),
     ));
     tasks.spawn(follow_kind(
         Api::all(client.clone()),
+        watcher::Config::default(),
         Some,
         Change::Namespace,
         tx,
     ));
     let mut gathered = Gathered::default();
+    let mut interrupted = false;
     while let Some(change) = rx.recv().await {
         gathered.take(change);
         tokio::time::sleep(SETTLE).await;
         while let Ok(change) = rx.try_recv() {
             gathered.take(change);
         }
-        if gathered.is_complete() && definitions_stand(&client).await {
+        if !gathered.is_complete() {
+            continue;
+        }
+        if !definitions_stand(&client).await {
+            interrupted = true;
+        } else {
+            if std::mem::take(&mut interrupted) {
+                gathered.configuration.installation += 1;
+            }
             let configuration = Arc::new(gathered.configuration.clone());
             if told.send(Some(configuration)).is_err() {
                 return;
@@ -180,6 +202,7 @@ fn unguard<K>(object: DeserializeGuard<K>) -> Option<K> {
 
 async fn follow_kind<W, K>(
     api: Api<W>,
+    config: watcher::Config,
     read: fn(W) -> Option<K>,
     change: fn(Step<K>) -> Change,
     tx: mpsc::Sender<Change>,
@@ -189,9 +212,7 @@ async fn follow_kind<W, K>(
 {
     let id = |object: &W| Id::new(object.namespace().unwrap_or_default(), object.name_any());
     let mut listing = BTreeMap::new();
-    let mut events = watcher(api, watcher::Config::default())
-        .default_backoff()
-        .boxed();
+    let mut events = watcher(api, config).default_backoff().boxed();
     loop {
         let step = match events.try_next().await {
             Ok(None) => return,

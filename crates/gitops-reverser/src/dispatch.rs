@@ -7,6 +7,7 @@
 //! Of an object it keeps what selection asks and the id of what was sent, never its content. A rule
 //! that comes to select more has its types listed again.
 
+mod knowledge;
 mod object_state;
 mod sent;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use reverser_core::canon::canonicalise;
+use reverser_core::definitions::Definitions;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::object::{Object, TypeMeta};
 use reverser_core::object_key::{ObjectKey, TypeKey};
@@ -24,9 +26,10 @@ use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
 use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
 
+pub use self::knowledge::Knowledge;
 use self::object_state::{Name, ObjectState};
-use self::sent::{Content, selected_destinations};
-pub use self::sent::{Effect, Knowledge, ToWriter};
+use self::sent::{Content, selected_destinations, writes};
+pub use self::sent::{Effect, ToWriter};
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Routing};
 use crate::watch::{ListOutcome, Observation, Scope};
@@ -40,6 +43,7 @@ pub struct Dispatcher {
     namespaces: Arc<BTreeMap<String, reverser_core::labels::Labels>>,
     types: HashMap<TypeKey, TypeState>,
     knowledge: BTreeMap<Id, Knowledge>,
+    definitions: Option<Arc<Definitions>>,
 }
 
 /// One type.
@@ -50,12 +54,25 @@ struct TypeState {
     complete: CompleteScopes,
     /// Why nothing is known of a scope.
     lost: BTreeMap<ScopeKey, String>,
+    /// Destinations that want what they were not sent, because its content is not kept: until the
+    /// next list of the scope, not everything is known for them.
+    awaiting: BTreeSet<(ScopeKey, Id)>,
+    /// Destinations for which a list was asked for that has not come to its end.
+    asked: BTreeSet<Id>,
+    /// Whether what is wanted has changed since it was asked for.
+    ask_again: bool,
 }
+
+/// What status says of a scope with objects that could not be read.
+const PARTLY_READ: &str = "objects could not be decoded";
 
 /// A list that is under way.
 struct Underway {
     listing: Listing,
     seen: HashSet<Name>,
+    /// After a loss the cluster may have gone back in time (a restored backup): then the list is
+    /// true as it is, although its versions are older than those that were known.
+    accepts_older: bool,
 }
 
 impl Dispatcher {
@@ -69,6 +86,7 @@ impl Dispatcher {
             namespaces: Arc::default(),
             types: HashMap::new(),
             knowledge: BTreeMap::new(),
+            definitions: None,
         }
     }
 
@@ -90,10 +108,13 @@ impl Dispatcher {
                 let underway = Underway {
                     listing: Listing::start(key.clone()),
                     seen: HashSet::new(),
+                    accepts_older: state.lost.contains_key(&key),
                 };
                 state.listings.insert(key, underway);
             }
-            Observation::Seen { object, .. } => self.see(scope, &key, &object, &mut effects),
+            Observation::Seen { object, live, .. } => {
+                self.see(scope, &key, &object, live, &mut effects);
+            }
             Observation::Gone { object } => self.forget(scope, &key, &object, &mut effects),
             Observation::Undecodable { .. } => {
                 if let Some(underway) = state.listings.get_mut(&key) {
@@ -104,6 +125,7 @@ impl Dispatcher {
             Observation::Lost { message, .. } => {
                 state.listings.remove(&key);
                 state.complete.revoke(&key);
+                state.awaiting.retain(|(scope, _)| *scope != key);
                 state.lost.insert(key.clone(), message);
                 self.tell_knowledge(&key.type_key, &mut effects);
             }
@@ -158,39 +180,93 @@ impl Dispatcher {
         let deletion = self.one_rule_was_deleted(&old);
         let known: BTreeSet<TypeKey> = self.types.keys().cloned().collect();
         for type_key in known {
-            if !routing.needs.contains_key(&type_key) && !serves(&type_key) {
+            let needed = routing.needs.contains_key(&type_key);
+            if !needed && !serves(&type_key) {
                 self.types.remove(&type_key);
                 continue;
             }
-            self.reconsider(&type_key, deletion, &mut effects);
-            if !routing.needs.contains_key(&type_key) {
+            let mut lacking = self.reconsider(&type_key, deletion, &mut effects);
+            if !needed {
                 self.types.remove(&type_key);
+                continue;
             }
+            let changed = changed_forms(&old, routing, &type_key);
+            let routes = |routing: &Routing| {
+                let need = routing.needs.get(&type_key);
+                need.map(|need| need.routes.clone())
+            };
+            let now = !changed.is_empty() || routes(&old) != routes(routing);
+            lacking.extend(changed);
+            self.ask_for_list(&type_key, lacking, now, &mut effects);
         }
-        for (type_key, need) in &routing.needs {
-            let before = old.needs.get(type_key);
-            let same_forms = need.routes.iter().all(|route| {
-                let form = |routing: &Routing| match routing.destinations.get(&route.destination) {
-                    Some(Ok(destination)) => {
-                        Some((destination.form.clone(), destination.target.clone()))
-                    }
-                    _ => None,
-                };
-                form(&old) == form(routing)
-            });
-            if before.is_some_and(|before| before.routes != need.routes || !same_forms) {
-                effects.push(Effect::ListAgain(type_key.clone()));
-            }
-            self.tell_knowledge(type_key, &mut effects);
-        }
-        for type_key in old
-            .needs
-            .keys()
-            .filter(|key| !routing.needs.contains_key(*key))
-        {
-            self.tell_knowledge(type_key, &mut effects);
-        }
+        let destinations: Vec<Id> = usable(routing).map(|(id, _)| id.clone()).collect();
+        self.tell_destinations(destinations, &mut effects);
         effects
+    }
+
+    /// Takes what defines types; nothing until that is known.
+    pub fn define(&mut self, definitions: Option<Arc<Definitions>>) {
+        self.definitions = definitions;
+    }
+
+    /// Forgets everything, as if it had just started: nothing that was known before proves anything.
+    pub fn start_anew(&mut self) -> Vec<Effect> {
+        let Self {
+            noise: _,
+            redaction: _,
+            routing,
+            namespaces,
+            types,
+            knowledge,
+            definitions: _,
+        } = self;
+        let old = std::mem::take(routing);
+        *namespaces = Arc::default();
+        types.clear();
+        knowledge.clear();
+        let forget = usable(&old).map(|(id, destination)| {
+            Effect::Writer(destination.target.clone(), id.clone(), ToWriter::Forget)
+        });
+        forget.collect()
+    }
+
+    /// Scopes of which some objects could not be read: a later list may go better.
+    #[must_use]
+    pub fn partly_read(&self) -> BTreeSet<TypeKey> {
+        let partial = self.types.iter().filter(|(_, state)| {
+            let mut reasons = state.lost.values();
+            reasons.any(|reason| reason == PARTLY_READ)
+        });
+        partial.map(|(type_key, _)| type_key.clone()).collect()
+    }
+
+    /// Has a type listed for destinations that want what they were not sent. Until then not
+    /// everything is known for them. A list that was asked for is not begun again for the same
+    /// destinations, unless what they want has changed `now`.
+    fn ask_for_list(
+        &mut self,
+        type_key: &TypeKey,
+        lacking: BTreeSet<Id>,
+        now: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(state) = self.types.get_mut(type_key) else {
+            return;
+        };
+        if lacking.is_empty() {
+            return;
+        }
+        if !now && lacking.is_subset(&state.asked) {
+            state.ask_again = true;
+            return;
+        }
+        for proof in state.complete.iter() {
+            for id in &lacking {
+                state.awaiting.insert((proof.scope().clone(), id.clone()));
+            }
+        }
+        state.asked.extend(lacking);
+        effects.push(Effect::ListAgain(type_key.clone()));
     }
 
     /// The scopes that are needed: a type everywhere, or in each namespace where it may not be
@@ -259,13 +335,21 @@ impl Dispatcher {
         if let Some(state) = self.types.get_mut(&key.type_key) {
             state.listings.remove(&key);
             state.complete.revoke(&key);
+            state.awaiting.retain(|(scope, _)| *scope != key);
             state.lost.remove(&key);
             self.tell_knowledge(&key.type_key, &mut effects);
         }
         effects
     }
 
-    fn see(&mut self, scope: &Scope, key: &ScopeKey, json: &str, effects: &mut Vec<Effect>) {
+    fn see(
+        &mut self,
+        scope: &Scope,
+        key: &ScopeKey,
+        json: &str,
+        live: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let api_version = scope.api_version();
         let item_of = Some(TypeMeta {
             api_version: &api_version,
@@ -285,12 +369,14 @@ impl Dispatcher {
             return;
         };
         let name = Name::of(&object);
+        let mut accepts_older = false;
         if let Some(underway) = state.listings.get_mut(key) {
             underway.seen.insert(name.clone());
+            accepts_older = underway.accepts_older && !live;
         }
         let new = ObjectState::of(&object, self.noise.judge(&object));
         let known = state.objects.entry(name).or_default();
-        if new.is_older_than(known) {
+        if new.is_older_than(known) && !accepts_older {
             return;
         }
         let sent = known.replace_facts(new);
@@ -374,10 +460,11 @@ impl Dispatcher {
         let Some(state) = self.types.get_mut(&type_key) else {
             return;
         };
-        let Some(Underway { listing, seen }) = state.listings.remove(&key) else {
+        let Some(Underway { listing, seen, .. }) = state.listings.remove(&key) else {
             return;
         };
         state.complete.revoke(&key);
+        state.awaiting.retain(|(scope, _)| *scope != key);
         match (outcome, listing.finish()) {
             (ListOutcome::Complete, Listed::Complete(proof)) => {
                 state.complete.insert(proof);
@@ -391,14 +478,18 @@ impl Dispatcher {
                     .filter(|name| in_scope(name) && !seen.contains(*name))
                     .cloned()
                     .collect();
+                state.asked.clear();
+                let ask_again = std::mem::take(&mut state.ask_again);
                 for name in gone {
                     self.drop_object(&type_key, &name, DeleteProof::AbsentFromList, effects);
                 }
+                if ask_again {
+                    let lacking = self.reconsider(&type_key, false, effects);
+                    self.ask_for_list(&type_key, lacking, true, effects);
+                }
             }
             (ListOutcome::Partial { .. }, _) | (_, Listed::Partial { .. }) => {
-                state
-                    .lost
-                    .insert(key, "objects could not be decoded".to_owned());
+                state.lost.insert(key, PARTLY_READ.to_owned());
             }
         }
         self.tell_knowledge(&type_key, effects);
@@ -420,24 +511,49 @@ impl Dispatcher {
         let Some(path) = name.path(type_key) else {
             return;
         };
+        let need = self.routing.needs.get(type_key);
+        let selected = need.map_or_else(BTreeMap::new, |need| {
+            selected_destinations(need, &object, name.namespace(), &self.namespaces)
+        });
         for (id, (_, operations)) in &object.sent {
-            if let Some(Ok(destination)) = self.routing.destinations.get(id) {
+            let Some(Ok(destination)) = self.routing.destinations.get(id) else {
+                continue;
+            };
+            // What only a refused rule selects is not followed, not even to its end.
+            if !destination.keeps_unselected || selected.contains_key(id) {
                 effects.push(remove(destination, id, &path, operations.delete, proof));
             }
         }
     }
 
-    /// Takes out of destinations what no rule selects any more.
-    fn reconsider(&mut self, type_key: &TypeKey, deletion: bool, effects: &mut Vec<Effect>) {
+    /// Takes out of destinations what no rule selects any more. Gives the destinations that want
+    /// what they were not sent.
+    fn reconsider(
+        &mut self,
+        type_key: &TypeKey,
+        deletion: bool,
+        effects: &mut Vec<Effect>,
+    ) -> BTreeSet<Id> {
         let routing = self.routing.clone();
+        let mut lacking = BTreeSet::new();
         let Some(state) = self.types.get_mut(type_key) else {
-            return;
+            return lacking;
         };
         let need = routing.needs.get(type_key);
+        let writes_type = |id: &Id| {
+            let destination = routing.destinations.get(id);
+            matches!(destination, Some(Ok(destination)) if writes(&destination.form, type_key))
+        };
         for (name, object) in &mut state.objects {
             let selected = need.map_or_else(BTreeMap::new, |need| {
                 selected_destinations(need, object, name.namespace(), &self.namespaces)
             });
+            for (id, operations) in &selected {
+                let sent = object.sent.get(id).map(|(_, operations)| operations);
+                if sent != Some(operations) && !lacking.contains(id) && writes_type(id) {
+                    lacking.insert(id.clone());
+                }
+            }
             let dropped: Vec<Id> = object
                 .sent
                 .keys()
@@ -464,6 +580,7 @@ impl Dispatcher {
                 effects.push(remove(destination, &id, &path, operations.delete, proof));
             }
         }
+        lacking
     }
 
     /// Whether the routing changed by one rule having been deleted, which a person did on purpose.
@@ -475,57 +592,21 @@ impl Dispatcher {
             .count();
         deleted == 1
     }
+}
 
-    /// Tells every destination of a type what is known, if that has changed.
-    fn tell_knowledge(&mut self, type_key: &TypeKey, effects: &mut Vec<Effect>) {
-        let routing = self.routing.clone();
-        let of_type = |need: &Need| {
-            need.routes
-                .iter()
-                .map(|route| route.destination.clone())
-                .collect::<BTreeSet<Id>>()
-        };
-        let mut concerned = routing.needs.get(type_key).map(of_type).unwrap_or_default();
-        concerned.extend(
-            self.knowledge
-                .iter()
-                .filter(|(_, known)| known.mentions(type_key))
-                .map(|(id, _)| id.clone()),
-        );
-        for id in concerned {
-            let Some(Ok(destination)) = routing.destinations.get(&id) else {
-                continue;
-            };
-            let knowledge = self.knowledge_of(&id, destination);
-            if self.knowledge.get(&id) != Some(&knowledge) {
-                self.knowledge.insert(id.clone(), knowledge.clone());
-                let message = ToWriter::Knowledge(Box::new(knowledge));
-                effects.push(Effect::Writer(destination.target.clone(), id, message));
-            }
-        }
-    }
-
-    fn knowledge_of(&self, id: &Id, destination: &Destination) -> Knowledge {
-        let mut knowledge = Knowledge::default();
-        for (type_key, need) in &self.routing.needs {
-            let mut routes = need
-                .routes
-                .iter()
-                .filter(|route| route.destination == *id)
-                .peekable();
-            if routes.peek().is_none() {
-                continue;
-            }
-            let deletes = routes.any(|route| route.part.operations.delete);
-            let state = self.types.get(type_key);
-            knowledge.add(
-                type_key,
-                deletes && !destination.keeps_unselected,
-                state.map(|state| (&state.complete, &state.lost)),
-            );
-        }
-        knowledge
-    }
+/// The destinations of a type that are written in another form or to another place than before.
+fn changed_forms(old: &Routing, new: &Routing, type_key: &TypeKey) -> BTreeSet<Id> {
+    let form = |routing: &Routing, id: &Id| match routing.destinations.get(id) {
+        Some(Ok(destination)) => Some((destination.form.clone(), destination.target.clone())),
+        _ => None,
+    };
+    let routes = new.needs.get(type_key).into_iter();
+    let routes = routes.flat_map(|need| &need.routes);
+    routes
+        .map(|route| &route.destination)
+        .filter(|id| form(old, id).is_some() && form(old, id) != form(new, id))
+        .cloned()
+        .collect()
 }
 
 fn usable(routing: &Routing) -> impl Iterator<Item = (&Id, &Destination)> {

@@ -15,7 +15,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
-use reverser_core::catalogue::Catalogue;
 use reverser_core::commit_message::Installation;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::object_key::TypeKey;
@@ -25,6 +24,7 @@ use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use self::discovering::Served;
 use self::observing::Gauges;
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
@@ -40,6 +40,9 @@ use crate::writer::{Common, FromWriter, WriterSettings};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
+
+/// How long objects that could not be read are left alone before their type is listed again.
+const LIST_AGAIN: Duration = Duration::from_mins(1);
 
 /// What the operator is told once.
 #[derive(Clone, Debug)]
@@ -74,6 +77,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// Follows only those of our own objects that have such labels; nothing means all of them.
+    pub own_labels: Option<String>,
 }
 
 impl OperatorSettings {
@@ -123,6 +128,7 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
+            own_labels: None,
         })
     }
 }
@@ -160,10 +166,10 @@ pub async fn run(
     let cluster_uid = cluster_uid(&client).await?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (configuration_tx, configuration) = watch::channel(None);
-    let (catalogue_tx, catalogue) = watch::channel(None);
+    let (served_tx, served) = watch::channel(None);
     let common = Arc::new(Common::new(
         telemetry.clone(),
-        observing::type_names(catalogue.clone()),
+        observing::type_names(served.clone()),
         settings.workers_max_global,
         settings.workers_max_per_repo,
     ));
@@ -174,6 +180,7 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     tasks.spawn(crate::configuration::follow(
         client.clone(),
+        settings.own_labels.clone(),
         configuration_tx,
     ));
     tasks.spawn(discovering::follow(
@@ -181,7 +188,7 @@ pub async fn run(
         watch_client.clone(),
         settings.discovery_refresh,
         telemetry.clone(),
-        catalogue_tx,
+        served_tx,
     ));
     tasks.spawn(write_statuses(
         StatusWriter::new(client.clone(), &settings.instance_id),
@@ -207,7 +214,8 @@ pub async fn run(
         writers: Writers::new(client.clone(), writer, common, reports_tx),
         routing: Arc::default(),
         configuration: Arc::default(),
-        catalogue: Arc::default(),
+        configured: false,
+        served: Served::default(),
         one_by_one: HashSet::new(),
         statuses,
         telemetry,
@@ -218,7 +226,7 @@ pub async fn run(
     let inputs = Inputs {
         observed,
         configuration,
-        catalogue,
+        served,
         reports,
     };
     let result = operator.work(inputs, &mut tasks, readiness, shutdown).await;
@@ -230,7 +238,7 @@ pub async fn run(
 struct Inputs {
     observed: mpsc::Receiver<Observed>,
     configuration: watch::Receiver<Option<Arc<Configuration>>>,
-    catalogue: watch::Receiver<Option<Arc<Catalogue>>>,
+    served: watch::Receiver<Option<Served>>,
     reports: mpsc::Receiver<FromWriter>,
 }
 
@@ -240,7 +248,9 @@ struct Operator {
     supervisor: WatchSupervisor,
     writers: Writers,
     configuration: Arc<Configuration>,
-    catalogue: Arc<Catalogue>,
+    /// Whether our own objects were listed.
+    configured: bool,
+    served: Served,
     routing: Arc<Routing>,
     /// Types that may not be watched everywhere.
     one_by_one: HashSet<TypeKey>,
@@ -259,6 +269,7 @@ impl Operator {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), OperatorError> {
         let mut shutdown = std::pin::pin!(shutdown);
+        let mut partly_read = tokio::time::interval(LIST_AGAIN);
         loop {
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
@@ -266,16 +277,24 @@ impl Operator {
                 Ok(()) = inputs.configuration.changed() => {
                     let configuration = inputs.configuration.borrow_and_update().clone();
                     if let Some(configuration) = configuration {
+                        if configuration.installation != self.configuration.installation {
+                            self.start_anew().await;
+                        }
                         self.configuration = configuration;
+                        self.configured = true;
                         readiness.send_replace(Readiness::Ready);
                         self.route().await;
                     }
                 }
-                Ok(()) = inputs.catalogue.changed() => {
-                    let catalogue = inputs.catalogue.borrow_and_update().clone();
-                    if let Some(catalogue) = catalogue {
-                        self.catalogue = catalogue;
-                        self.route().await;
+                Ok(()) = inputs.served.changed() => {
+                    let served = inputs.served.borrow_and_update().clone();
+                    if let Some(served) = served {
+                        self.serve(served).await;
+                    }
+                }
+                _ = partly_read.tick() => {
+                    for type_key in self.dispatcher.partly_read() {
+                        self.list_again(&type_key);
                     }
                 }
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
@@ -298,7 +317,12 @@ impl Operator {
         if self.supervisor.epoch_of(&scope) != Some(epoch) {
             return;
         }
-        observing::note(&self.telemetry, &self.catalogue, &scope, &observation);
+        observing::note(
+            &self.telemetry,
+            &self.served.catalogue,
+            &scope,
+            &observation,
+        );
         let forbidden = matches!(
             &observation,
             Observation::Lost {
@@ -321,21 +345,59 @@ impl Operator {
         }
     }
 
+    /// Takes what the cluster serves now. A definition that changed may change what its objects look
+    /// like without a new version of any of them, so they are listed again.
+    async fn serve(&mut self, served: Served) {
+        let old = std::mem::replace(&mut self.served, served);
+        self.dispatcher.define(self.served.definitions.clone());
+        self.route().await;
+        let redefined: Vec<TypeKey> = self
+            .routing
+            .needs
+            .keys()
+            .filter(|key| {
+                let name = (key.group().to_owned(), key.resource().to_owned());
+                let before = old.generations.get(&name);
+                before.is_some() && before != self.served.generations.get(&name)
+            })
+            .cloned()
+            .collect();
+        for type_key in redefined {
+            self.list_again(&type_key);
+        }
+    }
+
+    /// Our own definitions were gone meanwhile: nothing that was known before proves anything.
+    async fn start_anew(&mut self) {
+        let effects = self.dispatcher.start_anew();
+        self.act(effects).await;
+        let _ = self.supervisor.set_scopes(&HashSet::new());
+        self.one_by_one.clear();
+    }
+
     /// Nothing is routed before both are known: what is not known yet is not absent.
     async fn route(&mut self) {
-        if self.catalogue.is_empty() {
+        if self.served.catalogue.is_empty() || !self.configured {
             return;
         }
-        let mut routing = Routing::of(&self.configuration, &self.catalogue, &self.settings.routing);
-        if !self.settings.enabled {
-            return self.only_check(routing);
-        }
-        if let Some(key) = self.redaction.prepare(&mut routing).await {
+        let catalogue = self.served.catalogue.clone();
+        let mut routing = Routing::of(&self.configuration, &catalogue, &self.settings.routing);
+        if self.settings.enabled
+            && let Some(key) = self.redaction.prepare(&mut routing).await
+        {
             self.dispatcher.redact_with(key);
         }
         self.routing = Arc::new(routing);
+        if !self.settings.enabled {
+            let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
+            self.statuses.send_modify(|statuses| {
+                statuses.configuration = configuration;
+                statuses.routing = routing;
+                statuses.disabled = Some(ingestion_disabled());
+            });
+            return;
+        }
         let namespaces = Arc::new(self.configuration.namespaces.clone());
-        let catalogue = self.catalogue.clone();
         let effects = self.dispatcher.route(&self.routing, namespaces, |key| {
             catalogue.get(key).is_some()
         });
@@ -348,21 +410,6 @@ impl Operator {
                 .retain(|id, _| routing.destinations.contains_key(id));
             statuses.configuration = configuration;
             statuses.routing = routing;
-        });
-    }
-
-    /// Specs are checked and nothing else is done, which every status says.
-    fn only_check(&mut self, routing: Routing) {
-        let (configuration, routing) = (self.configuration.clone(), Arc::new(routing));
-        self.statuses.send_modify(|statuses| {
-            statuses.configuration = configuration;
-            statuses.routing = routing;
-            statuses.disabled = Some(Refusal {
-                reason: reverser_api::conditions::reason::INGESTION_DISABLED,
-                message: "the operator runs with --enable-watch-ingestion=false: nothing is \
-                          watched or written"
-                    .to_owned(),
-            });
         });
     }
 
@@ -412,6 +459,15 @@ impl Operator {
                 self.act(effects).await;
             }
         }
+    }
+}
+
+fn ingestion_disabled() -> Refusal {
+    Refusal {
+        reason: reverser_api::conditions::reason::INGESTION_DISABLED,
+        message: "the operator runs with --enable-watch-ingestion=false: nothing is watched or \
+                  written"
+            .to_owned(),
     }
 }
 

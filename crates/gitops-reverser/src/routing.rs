@@ -39,6 +39,9 @@ pub struct Configuration {
     pub cluster_rules: BTreeMap<String, Arc<ClusterWatchRule>>,
     /// The namespaces.
     pub namespaces: BTreeMap<String, Labels>,
+    /// Counts how often our own definitions were gone: rules that vanished with them were deleted by
+    /// nobody.
+    pub installation: u64,
 }
 
 /// What the operator's flags say about it.

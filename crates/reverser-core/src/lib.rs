@@ -40,6 +40,8 @@ pub mod base_folder;
 pub mod blob_id;
 /// What is known about a type in a namespace: everything, or not everything.
 pub mod scope;
+/// Which types nobody defines any more.
+pub mod definitions;
 /// What a branch needs to become equal to the cluster.
 pub mod plan;
 /// When a batch of changes is written.

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 use crate::blob_id::BlobId;
+use crate::definitions::GoneTypes;
 use crate::object_key::TypeKey;
-use crate::repo_path::RepoPath;
+use crate::repo_path::{PathIdentity, RepoPath};
 use crate::scope::CompleteScopes;
 
 /// Which differences a rule lets through.
@@ -80,8 +81,10 @@ pub struct Proofs {
     pub deletable: HashSet<TypeKey>,
     /// Files of which it is known one by one.
     pub of_file: HashMap<RepoPath, DeleteProof>,
+    /// Types that a rule of this destination selects, whether or not all is known of them.
+    pub needed: HashSet<TypeKey>,
     /// Types that are not served any more.
-    pub gone_types: HashSet<TypeKey>,
+    pub gone_types: GoneTypes,
 }
 
 /// When files are deleted.
@@ -195,16 +198,15 @@ pub fn plan<'t>(
             continue;
         }
         let path = RepoPath::of_parsed(file.path, &identity);
-        let proof = proofs.of_file.get(&path).copied().or_else(|| {
-            if proofs.gone_types.contains(&identity.type_key) {
-                return Some(DeleteProof::TypeGone);
+        let proof = proofs.of(&path, &identity);
+        let proof = match proof {
+            Some(DeleteProof::AbsentFromList | DeleteProof::Deselected)
+                if proofs.has_moved(file.path, &identity.type_key, wanted) =>
+            {
+                Some(DeleteProof::Moved)
             }
-            let deletable = proofs.deletable.contains(&identity.type_key);
-            let covered = proofs
-                .complete
-                .covers(&identity.type_key, identity.namespace.as_deref());
-            (deletable && covered).then_some(DeleteProof::AbsentFromList)
-        });
+            proof => proof,
+        };
         match proof.filter(|proof| policy.mode.accepts(*proof)) {
             Some(proof) => plan.deletes.push(Delete {
                 path,
@@ -233,6 +235,58 @@ pub fn plan<'t>(
     plan.guard_deletes(ours, policy);
     plan.cap_deletes(policy.cap);
     plan
+}
+
+impl Proofs {
+    /// Why a file that nobody wants may go.
+    fn of(&self, path: &RepoPath, identity: &PathIdentity) -> Option<DeleteProof> {
+        if let Some(proof) = self.of_file.get(path) {
+            return Some(*proof);
+        }
+        let type_key = &identity.type_key;
+        if self.gone_types.contain(type_key) {
+            return Some(DeleteProof::TypeGone);
+        }
+        let lacks = |type_key: &TypeKey| {
+            self.deletable.contains(type_key)
+                && self
+                    .complete
+                    .covers(type_key, identity.namespace.as_deref())
+        };
+        // All versions of a resource show the same objects: where the file's own is not followed
+        // any more, the list of another one tells as much.
+        let absent = if self.needed.contains(type_key) {
+            lacks(type_key)
+        } else {
+            lacks(type_key) || self.other_versions(type_key).any(lacks)
+        };
+        absent.then_some(DeleteProof::AbsentFromList)
+    }
+
+    fn other_versions(&self, type_key: &TypeKey) -> impl Iterator<Item = &TypeKey> {
+        self.needed.iter().filter(move |other| {
+            other.resource() == type_key.resource()
+                && other.group() == type_key.group()
+                && other.version() != type_key.version()
+        })
+    }
+
+    /// Whether the object of a file is wanted in another version.
+    fn has_moved(
+        &self,
+        path: &str,
+        type_key: &TypeKey,
+        wanted: &BTreeMap<RepoPath, Wanted>,
+    ) -> bool {
+        let mut components = path.splitn(3, '/');
+        let (Some(group), Some(_), Some(rest)) =
+            (components.next(), components.next(), components.next())
+        else {
+            return false;
+        };
+        self.other_versions(type_key)
+            .any(|other| wanted.contains_key(&*format!("{group}/{}/{rest}", other.version())))
+    }
 }
 
 impl PruneMode {
@@ -310,9 +364,12 @@ fn stop_id(deletes: &[Delete]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::object_key::ObjectKey;
     use crate::scope::{Listed, Listing, ScopeKey};
+    use crate::selection::{Names, Reach, ResourceName, RulePart};
 
     const ALL: Operations = Operations {
         create: true,
@@ -435,12 +492,13 @@ mod tests {
             plan_for(&nothing, &there, &seen, &policy()).deletes.len(),
             1
         );
-        let mut gone = Proofs::default();
-        gone.gone_types.insert(config_maps());
-        assert_eq!(
-            plan_for(&nothing, &there, &gone, &policy()).deletes.len(),
-            1
-        );
+        let gone = Proofs {
+            gone_types: GoneTypes::new(Some(Arc::default()), vec![every_type()]),
+            ..Proofs::default()
+        };
+        let there = [(orders("v1", "a"), "1")];
+        let plan = plan_for(&nothing, &there, &gone, &policy());
+        assert_eq!(plan.deletes[0].proof(), DeleteProof::TypeGone);
     }
 
     #[test]
@@ -594,5 +652,74 @@ mod tests {
                 30
             );
         }
+    }
+
+    fn every_type() -> RulePart {
+        RulePart {
+            operations: ALL,
+            groups: Names::All,
+            versions: Names::All,
+            resources: vec![ResourceName::Every],
+            include_owned: false,
+            reach: Reach::Cluster,
+        }
+    }
+
+    fn orders(version: &str, name: &str) -> String {
+        format!("shop.example.com/{version}/orders/shop/{name}.yaml")
+    }
+
+    fn complete_orders(version: &str) -> Proofs {
+        let type_key = TypeKey::new("shop.example.com", version, "orders").unwrap();
+        let mut proofs = Proofs::default();
+        let scope = ScopeKey {
+            type_key: type_key.clone(),
+            namespace: None,
+        };
+        if let Listed::Complete(proof) = Listing::start(scope).finish() {
+            proofs.complete.insert(proof);
+        }
+        proofs.needed.insert(type_key.clone());
+        proofs.deletable.insert(type_key);
+        proofs
+    }
+
+    #[test]
+    fn an_object_that_is_followed_in_another_version_moves_past_guard_and_cap() {
+        let names: Vec<String> = (10..30).map(|number| format!("o{number}")).collect();
+        let tree: Vec<_> = names.iter().map(|name| (orders("v1", name), "1")).collect();
+        let key = TypeKey::new("shop.example.com", "v2", "orders").unwrap();
+        let place = |name: &String| {
+            RepoPath::of(&ObjectKey::new(key.clone(), Some("shop".into()), name).unwrap())
+        };
+        let content = Wanted {
+            blob: blob("2"),
+            operations: ALL,
+        };
+        let wanted: BTreeMap<_, _> = names.iter().map(|name| (place(name), content)).collect();
+        let policy = PrunePolicy {
+            cap: Some(1),
+            ..policy()
+        };
+        let plan = plan_for(&wanted, &tree, &complete_orders("v2"), &policy);
+        assert_eq!((plan.puts.len(), plan.deletes.len()), (20, 20));
+        assert!(
+            plan.deletes
+                .iter()
+                .all(|delete| delete.proof() == DeleteProof::Moved)
+        );
+    }
+
+    #[test]
+    fn the_list_of_another_version_proves_absence_unless_the_own_one_is_needed_and_unknown() {
+        let tree = [(orders("v1", "gone"), "1")];
+        let mut proofs = complete_orders("v2");
+        let plan = plan_for(&BTreeMap::new(), &tree, &proofs, &policy());
+        assert_eq!(plan.deletes[0].proof(), DeleteProof::AbsentFromList);
+        proofs
+            .needed
+            .insert(TypeKey::new("shop.example.com", "v1", "orders").unwrap());
+        let plan = plan_for(&BTreeMap::new(), &tree, &proofs, &policy());
+        assert_eq!((plan.deletes.len(), plan.unproven), (0, 1));
     }
 }

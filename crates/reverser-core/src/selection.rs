@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::catalogue::{Catalogue, ServedType};
 use crate::labels::LabelSelector;
 use crate::noise::Noise;
+use crate::object_key::TypeKey;
 use crate::plan::Operations;
 
 /// One entry of a rule: types, where their objects live, and which changes are followed.
@@ -260,6 +261,26 @@ impl RulePart {
         found
     }
 
+    /// Whether the part means a type by its group and name, served or not.
+    #[must_use]
+    pub fn names(&self, type_key: &TypeKey) -> bool {
+        let (group, resource) = (type_key.group(), type_key.resource());
+        let named = |name: &ResourceName| match name {
+            ResourceName::Every => true,
+            ResourceName::Named {
+                resource: named,
+                group: of,
+            } => named == resource && of.as_ref().is_none_or(|of| of == group),
+            ResourceName::Subresource(_) => false,
+        };
+        let meant = if self.resources.is_empty() {
+            PRESET.contains(&(group, resource))
+        } else {
+            self.resources.iter().any(named)
+        };
+        meant && self.groups.contains(group)
+    }
+
     fn in_groups<'c>(&'c self, catalogue: &'c Catalogue) -> impl Iterator<Item = &'c ServedType> {
         catalogue
             .iter()
@@ -358,7 +379,6 @@ impl RulePart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object_key::TypeKey;
 
     fn catalogue() -> Catalogue {
         let served =

@@ -1,6 +1,6 @@
 //! What follows from what was seen.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeMap;
 
 use reverser_api::git_destination::SecretsMode;
 use reverser_core::blob_id::BlobId;
@@ -11,9 +11,9 @@ use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{DeleteProof, Operations, Wanted};
 use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
-use reverser_core::scope::{CompleteScopes, ScopeKey};
 use reverser_core::selection::Facts;
 
+use super::knowledge::Knowledge;
 use super::object_state::ObjectState;
 use crate::identity::Id;
 use crate::routing::{Destination, Form, Need, Target};
@@ -52,55 +52,6 @@ pub enum ToWriter {
     },
     /// What is known about the types of this destination.
     Knowledge(Box<Knowledge>),
-}
-
-/// What is known about the types of a destination.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Knowledge {
-    /// Scopes of which everything is known.
-    pub complete: CompleteScopes,
-    /// Types whose files may go.
-    pub deletable: HashSet<TypeKey>,
-    /// Scopes of which not everything is known, and why.
-    pub unknown: BTreeMap<ScopeKey, String>,
-    /// Scopes whose first list has not ended, either way.
-    pub pending: BTreeSet<TypeKey>,
-}
-
-impl Knowledge {
-    /// Adds one type.
-    pub(super) fn add(
-        &mut self,
-        type_key: &TypeKey,
-        deletes: bool,
-        state: Option<(&CompleteScopes, &BTreeMap<ScopeKey, String>)>,
-    ) {
-        let Some((complete, lost)) = state else {
-            self.pending.insert(type_key.clone());
-            return;
-        };
-        if deletes {
-            self.deletable.insert(type_key.clone());
-        }
-        let mut known = false;
-        for proof in complete.iter() {
-            self.complete.insert(proof.clone());
-            known = true;
-        }
-        for (scope, reason) in lost {
-            self.unknown.insert(scope.clone(), reason.clone());
-            known = true;
-        }
-        if !known {
-            self.pending.insert(type_key.clone());
-        }
-    }
-
-    pub(super) fn mentions(&self, type_key: &TypeKey) -> bool {
-        self.deletable.contains(type_key)
-            || self.pending.contains(type_key)
-            || self.unknown.keys().any(|scope| scope.type_key == *type_key)
-    }
 }
 
 /// The destinations that want an object, and what may be done about differences.
@@ -179,6 +130,12 @@ impl<'a> Content<'a> {
         }
         Some(written(&manifest))
     }
+}
+
+/// Whether a destination wants the objects of a type at all.
+pub(super) fn writes(form: &Form, type_key: &TypeKey) -> bool {
+    let secrets = type_key.group().is_empty() && type_key.resource() == "secrets";
+    !secrets || form.secrets == SecretsMode::AsIs
 }
 
 fn written(manifest: &Manifest<'_>) -> (BlobId, Box<str>) {

@@ -159,6 +159,11 @@ impl World {
         }
     }
 
+    fn covers(&self) -> bool {
+        let complete = &self.knowledge.complete;
+        complete.covers(&config_maps().type_key, Some("shop"))
+    }
+
     fn names(&self) -> Vec<&str> {
         let name = |path: &'_ String| path.rsplit('/').next().map_or(0, str::len);
         self.files
@@ -273,10 +278,7 @@ fn deleting_a_rule_removes_what_no_other_rule_selects() {
         "web",
         &json!({"objectSelector": {"matchLabels": {"tier": "web"}}}),
     );
-    assert_eq!(
-        world.listed_again, 1,
-        "a new rule may want what was not kept"
-    );
+    assert_eq!(world.listed_again, 0, "nothing was seen that it could want");
     world.list(vec![
         config_map("a", 1, "x"),
         labelled("b", 2, "y", &json!({"tier": "web"})),
@@ -338,4 +340,121 @@ fn without_the_operation_a_deletion_has_no_proof() {
     });
     assert_eq!(world.removed[0].1, None);
     assert!(world.knowledge.deletable.is_empty());
+}
+
+#[test]
+fn a_destination_that_comes_later_waits_for_a_list_before_anything_counts_as_absent() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    let spec = json!({"repoRef": {"name": "repo"}, "branch": "main", "baseFolder": "late"});
+    let late = Id::new("shop", "late");
+    world
+        .configuration
+        .destinations
+        .insert(late, object("late", &spec));
+    world.rule("late", &json!({"destinationRef": {"name": "late"}}));
+    assert_eq!(world.listed_again, 1, "its contents are not kept");
+    assert_eq!(world.knowledge.pending.len(), 1);
+    assert!(!world.covers());
+    world.route();
+    assert_eq!(world.listed_again, 1, "one list is enough");
+    world.list(vec![config_map("a", 1, "x")]);
+    assert!(world.covers() && world.knowledge.pending.is_empty());
+}
+
+#[test]
+fn labelling_a_namespace_brings_its_objects_in_and_unlabelling_takes_them_out() {
+    let mut world = World::new();
+    world.configuration.watch_rules.clear();
+    world.configuration.repos.insert(
+        Id::new("shop", "repo"),
+        object(
+            "repo",
+            &json!({
+                "repoUrl": "https://git.example.com/r.git", "allowedBranches": ["main"],
+                "accessPolicy": {"allowClusterRules": true},
+            }),
+        ),
+    );
+    let spec = json!({
+        "destinationRef": {"name": "prod", "namespace": "shop"},
+        "rules": [{
+            "scope": "Namespaced", "resources": ["configmaps"],
+            "namespaceSelector": {"matchLabels": {"mirrored": "yes"}},
+        }],
+    });
+    world
+        .configuration
+        .cluster_rules
+        .insert("all".into(), object("all", &spec));
+    world.route();
+    world.list(vec![config_map("a", 1, "x")]);
+    assert!(world.files.is_empty());
+    let labels = BTreeMap::from([("mirrored".to_owned(), "yes".to_owned())]);
+    world.configuration.namespaces.insert("shop".into(), labels);
+    world.route();
+    assert_eq!(world.listed_again, 1);
+    world.list(vec![config_map("a", 1, "x")]);
+    assert_eq!(world.names(), ["a"]);
+    world
+        .configuration
+        .namespaces
+        .insert("shop".into(), BTreeMap::new());
+    world.route();
+    assert_eq!(world.removed[0].1, Some(DeleteProof::Deselected));
+}
+
+#[test]
+fn after_a_loss_a_list_is_true_even_if_it_is_older() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 10, "new")]);
+    world.list(vec![config_map("a", 5, "restored")]);
+    assert!(
+        world.files.values().all(|file| file.contains("new")),
+        "a server that lags behind"
+    );
+    world.observe(Observation::Lost {
+        reason: crate::watch::LossReason::Expired,
+        message: "its past changed".into(),
+    });
+    world.list(vec![config_map("a", 5, "restored")]);
+    assert!(world.files.values().all(|file| file.contains("restored")));
+    world.see(config_map("a", 4, "older"));
+    assert!(world.files.values().all(|file| file.contains("restored")));
+}
+
+#[test]
+fn what_only_a_refused_rule_selects_stays_even_if_its_object_is_deleted() {
+    let mut world = World::new();
+    world.rule("other", &json!({}));
+    world.list(vec![config_map("a", 1, "x")]);
+    let never = json!({"matchLabels": {"tier": "none"}});
+    world.rule("other", &json!({"objectSelector": never}));
+    let refused = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    world.rule("rule", &json!({"objectSelector": refused}));
+    world.observe(Observation::Gone {
+        object: config_map("a", 2, "x"),
+    });
+    assert_eq!(world.names(), ["a"]);
+}
+
+#[test]
+fn starting_anew_forgets_without_removing_anything() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    let effects = world.dispatcher.start_anew();
+    assert_eq!(effects.len(), 1, "the destination is told to forget");
+    world.apply(effects);
+    world.configuration.watch_rules.clear();
+    world.route();
+    assert_eq!(world.names(), ["a"]);
+}
+
+#[test]
+fn objects_that_could_not_be_read_are_to_be_listed_again() {
+    let mut world = World::new();
+    world.list(vec!["{\"metadata\":{}}".into()]);
+    assert_eq!(world.dispatcher.partly_read().len(), 1);
+    world.list(vec![config_map("a", 1, "x")]);
+    assert!(world.dispatcher.partly_read().is_empty());
 }

@@ -1,5 +1,6 @@
 //! Asks what the cluster serves: at start, now and then, and when a definition changes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use reverser_core::catalogue::Catalogue;
+use reverser_core::definitions::Definitions;
 use tokio::sync::watch;
 
 use crate::discovery::{FailedGroup, discover};
@@ -21,13 +23,116 @@ const SETTLE: Duration = Duration::from_millis(250);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
+/// What the cluster serves, and what defines it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) catalogue: Arc<Catalogue>,
+    /// Nothing before everything that defines types was listed.
+    pub(super) definitions: Option<Arc<Definitions>>,
+    /// The generation of each CustomResourceDefinition's spec, by group and resource.
+    pub(super) generations: BTreeMap<(String, String), i64>,
+}
+
+/// What defines types, as two complete lists and what happened since tell it.
+#[derive(Default)]
+struct Defining {
+    crds: Followed,
+    services: Followed,
+}
+
+/// Objects of one type, by name, each with what is asked of it here.
+#[derive(Default)]
+struct Followed {
+    listing: BTreeMap<String, i64>,
+    known: Option<BTreeMap<String, i64>>,
+}
+
+impl Followed {
+    fn take<K>(&mut self, event: watcher::Event<K>, fact: fn(&K) -> i64)
+    where
+        K: kube::ResourceExt,
+    {
+        use watcher::Event;
+        match event {
+            Event::Init => self.listing.clear(),
+            Event::InitApply(object) => {
+                self.listing.insert(object.name_any(), fact(&object));
+            }
+            Event::InitDone => self.known = Some(std::mem::take(&mut self.listing)),
+            Event::Apply(object) => {
+                let known = self.known.get_or_insert_default();
+                known.insert(object.name_any(), fact(&object));
+            }
+            Event::Delete(object) => {
+                let known = self.known.get_or_insert_default();
+                known.remove(&object.name_any());
+            }
+        }
+    }
+}
+
+enum Event {
+    Crd(watcher::Event<PartialObjectMeta<CustomResourceDefinition>>),
+    Service(watcher::Event<PartialObjectMeta<APIService>>),
+}
+
+impl Defining {
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Crd(event) => self
+                .crds
+                .take(event, |crd| crd.metadata.generation.unwrap_or_default()),
+            // An APIService that follows a CustomResourceDefinition defines nothing by itself.
+            Event::Service(event) => self.services.take(event, |service| {
+                let label = service
+                    .labels()
+                    .get("kube-aggregator.kubernetes.io/automanaged");
+                i64::from(label.is_none_or(|value| value != "true"))
+            }),
+        }
+    }
+
+    fn served(&self, catalogue: &Catalogue) -> Served {
+        // The name of a definition is its resource and its group.
+        let generations: BTreeMap<(String, String), i64> = self
+            .crds
+            .known
+            .iter()
+            .flatten()
+            .filter_map(|(name, generation)| {
+                let (resource, group) = name.split_once('.')?;
+                Some(((group.to_owned(), resource.to_owned()), *generation))
+            })
+            .collect();
+        let definitions = self.crds.known.as_ref().zip(self.services.known.as_ref());
+        let definitions = definitions.map(|(_, services)| {
+            let served = catalogue.iter().map(|served| {
+                let key = &served.key;
+                (key.group().to_owned(), key.resource().to_owned())
+            });
+            let others = services.iter().filter(|(_, other)| **other == 1);
+            Arc::new(Definitions {
+                resources: generations.keys().cloned().chain(served).collect(),
+                other_groups: others
+                    .filter_map(|(name, _)| Some(name.split_once('.')?.1.to_owned()))
+                    .collect(),
+            })
+        });
+        Served {
+            catalogue: Arc::new(catalogue.clone()),
+            definitions,
+            generations,
+        }
+    }
+}
+
 /// Tells what the cluster serves whenever that is news, until nobody listens any more.
 pub(super) async fn follow(
     client: Client,
     asking: Client,
     refresh: Duration,
     telemetry: Telemetry,
-    told: watch::Sender<Option<Arc<Catalogue>>>,
+    told: watch::Sender<Option<Served>>,
 ) {
     let crds = watcher(
         Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone()),
@@ -37,11 +142,17 @@ pub(super) async fn follow(
         Api::<PartialObjectMeta<APIService>>::all(client),
         watcher::Config::default(),
     );
+    // An error is followed by a new list; what is known stays known.
     let mut changes = std::pin::pin!(futures::stream::select(
-        crds.default_backoff().map(|_| ()),
-        services.default_backoff().map(|_| ()),
+        crds.default_backoff()
+            .filter_map(async |event| event.ok().map(Event::Crd)),
+        services
+            .default_backoff()
+            .filter_map(async |event| event.ok().map(Event::Service)),
     ));
+    let mut defining = Defining::default();
     let mut known = Catalogue::default();
+    let mut last = Served::default();
     let mut wait = FIRST_WAIT;
     loop {
         let next = match discover(&asking, &known).await {
@@ -60,9 +171,11 @@ pub(super) async fn follow(
                     });
                 }
                 let failed = !found.failed_groups.is_empty();
-                if found.catalogue != known {
-                    known = found.catalogue;
-                    if told.send(Some(Arc::new(known.clone()))).is_err() {
+                known = found.catalogue;
+                let served = defining.served(&known);
+                if served != last {
+                    last = served.clone();
+                    if told.send(Some(served)).is_err() {
                         return;
                     }
                 }
@@ -82,10 +195,13 @@ pub(super) async fn follow(
             }
         };
         tokio::select! {
-            _ = changes.next() => {
+            Some(event) = changes.next() => {
+                defining.take(event);
                 tokio::time::sleep(SETTLE).await;
                 // One look answers for all that has changed by now.
-                while changes.next().now_or_never().flatten().is_some() {}
+                while let Some(Some(event)) = changes.next().now_or_never() {
+                    defining.take(event);
+                }
             }
             () = tokio::time::sleep(next) => {}
         }

@@ -7,6 +7,7 @@ use reverser_core::catalogue::{Catalogue, ServedType};
 use reverser_core::object::{Object, TypeMeta};
 use tokio::sync::watch;
 
+use super::discovering::Served;
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{EventProcessed, ObjectsListed};
 use crate::telemetry::labels::{Gvk, ObjectScope, TypeLabels};
@@ -47,10 +48,10 @@ pub(super) fn show_state(telemetry: &Telemetry, common: &Arc<Common>, gauges: Ar
 }
 
 /// How types are called in metrics, as far as the cluster serves them.
-pub(super) fn type_names(catalogue: watch::Receiver<Option<Arc<Catalogue>>>) -> TypeNames {
+pub(super) fn type_names(served: watch::Receiver<Option<Served>>) -> TypeNames {
     Box::new(move |key| {
-        let catalogue = catalogue.borrow();
-        catalogue.as_ref()?.get(key).map(labels_of)
+        let served = served.borrow();
+        served.as_ref()?.catalogue.get(key).map(labels_of)
     })
 }
 

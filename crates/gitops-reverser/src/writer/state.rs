@@ -133,11 +133,15 @@ impl DestinationState {
                 let Knowledge {
                     complete,
                     deletable,
+                    needed,
+                    gone,
                     unknown,
                     pending,
                 } = *knowledge;
                 self.proofs.complete = complete;
                 self.proofs.deletable = deletable;
+                self.proofs.needed = needed;
+                self.proofs.gone_types = gone;
                 self.pending = !pending.is_empty();
                 self.unknown = unknown
                     .iter()
@@ -277,7 +281,8 @@ impl DestinationState {
                 // An object that is set aside may have to be tried again as it is.
                 let aside = self.set_aside.values().filter_map(|aside| aside.blob);
                 contents.retain(&aside.collect());
-                if done.capped > 0 {
+                // A cap of zero lets nothing go, however often it is tried.
+                if done.capped > 0 && !done.deletes.is_empty() {
                     self.window.add(0, now);
                 }
             }

@@ -2,4 +2,5 @@
 
 mod basics;
 mod installation;
+mod reporting;
 mod secrets;

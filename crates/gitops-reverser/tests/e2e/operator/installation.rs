@@ -1,7 +1,11 @@
 //! An installed operator, and what users do to the cluster around it.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use futures::StreamExt as _;
 
 use gitops_reverser::http::Readiness;
 use gitops_reverser::operator::{self, OperatorSettings};
@@ -9,6 +13,9 @@ use gitops_reverser::routing::RoutingOptions;
 use gitops_reverser::settings::AllowedRepoUrls;
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::watch::WatchSettings;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use prometheus_client::registry::Registry;
 use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
@@ -28,13 +35,35 @@ use tokio::task::JoinHandle;
 /// How long anything may take that takes well under a second.
 const SOON: Duration = Duration::from_secs(20);
 
+/// The plane that all tests share, or one of the test's own.
+pub(crate) enum Plane {
+    Shared(SharedPlane),
+    Own(Box<ControlPlane>),
+}
+
+impl Deref for Plane {
+    type Target = ControlPlane;
+
+    fn deref(&self) -> &ControlPlane {
+        match self {
+            Self::Shared(plane) => plane,
+            Self::Own(plane) => plane,
+        }
+    }
+}
+
+/// The label by which an operator tells its own test's objects from those of others.
+const LABEL: &str = "testkit.gitops-reverser.io/installation";
+
 /// A namespace with a repository, a destination and whatever the test adds; the operator runs while
 /// this lives, and can be stopped and started.
 pub(crate) struct Installation {
-    pub(crate) plane: SharedPlane,
+    pub(crate) plane: Plane,
+    /// Who the operator is.
+    pub(crate) config: kube::Config,
     pub(crate) namespace: String,
     pub(crate) repository: BareRepository,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
     runtime: Runtime,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     pub(crate) settings: OperatorSettings,
@@ -51,15 +80,30 @@ impl Installation {
 
     /// The same, with the operator not started yet.
     pub(crate) fn prepare(name: &str) -> Self {
+        static INSTALLED: OnceLock<()> = OnceLock::new();
         let plane = ControlPlane::shared();
+        INSTALLED.get_or_init(|| install_crds(&plane));
+        Self::on(Plane::Shared(plane), name)
+    }
+
+    /// The same on a plane of its own, for a test that breaks things.
+    pub(crate) fn alone(name: &str) -> Self {
+        let plane = ControlPlane::builder().start().unwrap();
         install_crds(&plane);
+        Self::on(Plane::Own(Box::new(plane)), name)
+    }
+
+    fn on(plane: Plane, name: &str) -> Self {
         let namespace = plane.namespace(name);
         let folder = tempfile::tempdir().unwrap();
         let repository = BareRepository::create(folder.path(), "repo.git");
-        let settings = settings(&folder);
+        let mut settings = settings(&folder);
+        settings.own_labels = Some(format!("{LABEL}={namespace}"));
+        let config = plane.kube_config(User::Admin);
         let runtime = Runtime::new().unwrap();
         let installation = Self {
             plane,
+            config,
             namespace,
             repository,
             folder,
@@ -75,7 +119,7 @@ impl Installation {
 
     pub(crate) fn run(&mut self) {
         let _guard = self.runtime.enter();
-        let config = self.plane.kube_config(User::Admin);
+        let config = self.config.clone();
         let (stop, stopped) = oneshot::channel();
         let (readiness, _) = watch::channel(Readiness::Ready);
         self.registry = metrics::registry();
@@ -114,8 +158,30 @@ impl Installation {
     }
 
     pub(crate) fn rule(&self, name: &str, rules: &Value) -> Value {
-        let spec = json!({"destinationRef": {"name": "prod"}, "rules": rules});
+        self.rule_to("prod", name, rules)
+    }
+
+    pub(crate) fn rule_to(&self, destination: &str, name: &str, rules: &Value) -> Value {
+        let spec = json!({"destinationRef": {"name": destination}, "rules": rules});
         self.object("WatchRule", name, &spec, &json!({}))
+    }
+
+    /// A rule of another namespace for the destination of this one.
+    pub(crate) fn guest_rule(&self, namespace: &str, rules: &Value) -> Value {
+        let destination = json!({"name": "prod", "namespace": self.namespace});
+        let spec = json!({"destinationRef": destination, "rules": rules});
+        let mut rule = self.object("WatchRule", "guest", &spec, &json!({}));
+        rule["metadata"]["namespace"] = json!(namespace);
+        rule
+    }
+
+    /// A cluster rule that has this namespace's name.
+    pub(crate) fn cluster_rule(&self, rules: &Value) -> Value {
+        let destination = json!({"name": "prod", "namespace": self.namespace});
+        let spec = json!({"destinationRef": destination, "rules": rules});
+        let mut rule = self.object("ClusterWatchRule", &self.namespace, &spec, &json!({}));
+        rule["metadata"]["namespace"].take();
+        rule
     }
 
     fn object(&self, kind: &str, name: &str, spec: &Value, change: &Value) -> Value {
@@ -125,7 +191,10 @@ impl Installation {
         }
         json!({
             "apiVersion": "configbutler.ai/v1alpha1", "kind": kind,
-            "metadata": {"name": name, "namespace": self.namespace}, "spec": spec,
+            "metadata": {
+                "name": name, "namespace": self.namespace, "labels": {LABEL: self.namespace},
+            },
+            "spec": spec,
         })
     }
 
@@ -147,6 +216,39 @@ impl Installation {
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         let mut kubectl = self.plane.kubectl(User::Alice);
         command::run(kubectl.args(["-n", &self.namespace]).args(arguments)).stdout
+    }
+
+    /// Creates many objects at once.
+    pub(crate) fn create_all(&self, objects: &[Value]) {
+        let objects: Vec<DynamicObject> = objects
+            .iter()
+            .map(|object| serde_json::from_value(object.clone()).unwrap())
+            .collect();
+        self.runtime.block_on(async {
+            let client = self.plane.client(User::Alice).unwrap();
+            let creations = objects.iter().map(|object| {
+                let types = object.types.clone().unwrap();
+                let resource = ApiResource::from_gvk(&types.try_into().unwrap());
+                let namespace = object.metadata.namespace.as_deref().unwrap();
+                let api: Api<DynamicObject> =
+                    Api::namespaced_with(client.clone(), namespace, &resource);
+                async move { api.create(&PostParams::default(), object).await.unwrap() }
+            });
+            let mut creations = futures::stream::iter(creations).buffer_unordered(32);
+            while creations.next().await.is_some() {}
+        });
+    }
+
+    /// Deletes the ConfigMaps with such labels, all of them for an empty selector.
+    pub(crate) fn delete_config_maps(&self, selector: &str) {
+        self.runtime.block_on(async {
+            let client = self.plane.client(User::Alice).unwrap();
+            let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
+            let list = ListParams::default().labels(selector);
+            api.delete_collection(&DeleteParams::default(), &list)
+                .await
+                .unwrap();
+        });
     }
 
     /// The files of the destination's folder, by the rest of their path.
@@ -185,7 +287,7 @@ impl Installation {
 
     #[track_caller]
     pub(crate) fn await_names(&self, names: &[&str]) {
-        soon(&format!("the files {names:?}"), SOON, || {
+        soon(&format!("the files {names:?}"), || {
             let seen = self.names();
             if seen == names {
                 Ok(())
@@ -198,7 +300,7 @@ impl Installation {
     #[track_caller]
     pub(crate) fn await_file(&self, name: &str, content: &str) {
         let path = self.path(name);
-        soon(&format!("{content} in {path}"), SOON, || {
+        soon(&format!("{content} in {path}"), || {
             match self.files().get(&path) {
                 Some(file) if file.contains(content) => Ok(()),
                 other => Err(format!("{other:?}")),
@@ -210,19 +312,15 @@ impl Installation {
     #[track_caller]
     pub(crate) fn await_ready(&self, kind_and_name: &str, status: &str, reason: &str) -> String {
         let path = "{.status.conditions[?(@.type==\"Ready\")]}";
-        soon(
-            &format!("{kind_and_name} Ready={status} {reason}"),
-            SOON,
-            || {
-                let seen = self.kubectl(&["get", kind_and_name, "-o", &format!("jsonpath={path}")]);
-                let ready: Value = serde_json::from_str(&seen).unwrap_or_default();
-                if ready["status"] == status && ready["reason"] == reason {
-                    Ok(ready["message"].as_str().unwrap_or_default().to_owned())
-                } else {
-                    Err(seen)
-                }
-            },
-        )
+        soon(&format!("{kind_and_name} Ready={status} {reason}"), || {
+            let seen = self.kubectl(&["get", kind_and_name, "-o", &format!("jsonpath={path}")]);
+            let ready: Value = serde_json::from_str(&seen).unwrap_or_default();
+            if ready["status"] == status && ready["reason"] == reason {
+                Ok(ready["message"].as_str().unwrap_or_default().to_owned())
+            } else {
+                Err(seen)
+            }
+        })
     }
 
     pub(crate) fn commits(&self) -> usize {
@@ -255,8 +353,8 @@ impl Drop for Installation {
 
 /// Waits for a condition, and panics with what was seen last.
 #[track_caller]
-fn soon<T>(what: &str, limit: Duration, look: impl FnMut() -> Result<T, String>) -> T {
-    wait::until_blocking(what, limit, look).unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn soon<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
+    wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn settings(folder: &TempDir) -> OperatorSettings {
@@ -288,22 +386,17 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),
+        own_labels: None,
     }
 }
 
 fn install_crds(plane: &ControlPlane) {
-    static INSTALLED: std::sync::OnceLock<()> = std::sync::OnceLock::new();
-    INSTALLED.get_or_init(|| {
-        let crds = reverser_api::crd_yaml::crds_yaml();
-        let apply = ["apply", "--server-side", "-f", "-"];
-        command::run_with_input(plane.kubectl(User::Admin).args(apply), crds.as_bytes());
-        let wait = [
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "crd",
-            "--all",
-        ];
-        command::run(plane.kubectl(User::Admin).args(wait));
-    });
+    let crds = reverser_api::crd_yaml::crds_yaml();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    command::run_with_input(plane.kubectl(User::Admin).args(apply), crds.as_bytes());
+    let mut wait = plane.kubectl(User::Admin);
+    wait.args(["wait", "--for=condition=Established", "--timeout=30s"]);
+    let names = reverser_api::crd_yaml::crds().into_iter();
+    let names = names.map(|crd| format!("crd/{}", crd.metadata.name.unwrap()));
+    command::run(wait.args(names));
 }

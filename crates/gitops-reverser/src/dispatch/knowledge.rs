@@ -1,0 +1,131 @@
+//! What a destination is told about how much is known.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use reverser_core::definitions::GoneTypes;
+use reverser_core::object_key::TypeKey;
+use reverser_core::scope::{CompleteScopes, ScopeKey};
+
+use super::sent::{Effect, ToWriter};
+use super::{Dispatcher, TypeState};
+use crate::identity::Id;
+use crate::routing::{Destination, Need};
+
+/// What is known about the types of a destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Knowledge {
+    /// Scopes of which everything is known.
+    pub complete: CompleteScopes,
+    /// Types whose files may go.
+    pub deletable: HashSet<TypeKey>,
+    /// Types that a rule of the destination selects.
+    pub needed: HashSet<TypeKey>,
+    /// Types that nothing defines any more.
+    pub gone: GoneTypes,
+    /// Scopes of which not everything is known, and why.
+    pub unknown: BTreeMap<ScopeKey, String>,
+    /// Types whose list has not ended, either way.
+    pub pending: BTreeSet<TypeKey>,
+}
+
+impl Knowledge {
+    /// Adds one type. Scopes that wait for a list of what the destination was not sent yet count as
+    /// not listed.
+    fn add(&mut self, type_key: &TypeKey, id: &Id, deletes: bool, state: Option<&TypeState>) {
+        self.needed.insert(type_key.clone());
+        let Some(state) = state else {
+            self.pending.insert(type_key.clone());
+            return;
+        };
+        if deletes {
+            self.deletable.insert(type_key.clone());
+        }
+        let mut known = false;
+        let mut waits = false;
+        for proof in state.complete.iter() {
+            if state
+                .awaiting
+                .contains(&(proof.scope().clone(), id.clone()))
+            {
+                waits = true;
+            } else {
+                self.complete.insert(proof.clone());
+                known = true;
+            }
+        }
+        for (scope, reason) in &state.lost {
+            self.unknown.insert(scope.clone(), reason.clone());
+            known = true;
+        }
+        if waits || !known {
+            self.pending.insert(type_key.clone());
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Tells every destination of a type what is known, if that has changed.
+    pub(super) fn tell_knowledge(&mut self, type_key: &TypeKey, effects: &mut Vec<Effect>) {
+        let of_type = |need: &Need| {
+            need.routes
+                .iter()
+                .map(|route| route.destination.clone())
+                .collect::<BTreeSet<Id>>()
+        };
+        let need = self.routing.needs.get(type_key);
+        let mut concerned = need.map(of_type).unwrap_or_default();
+        concerned.extend(
+            self.knowledge
+                .iter()
+                .filter(|(_, known)| known.needed.contains(type_key))
+                .map(|(id, _)| id.clone()),
+        );
+        self.tell_destinations(concerned, effects);
+    }
+
+    /// Tells these destinations what is known, if that has changed.
+    pub(super) fn tell_destinations(
+        &mut self,
+        concerned: impl IntoIterator<Item = Id>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let routing = self.routing.clone();
+        for id in concerned {
+            let Some(Ok(destination)) = routing.destinations.get(&id) else {
+                continue;
+            };
+            let knowledge = self.knowledge_of(&id, destination);
+            if self.knowledge.get(&id) != Some(&knowledge) {
+                self.knowledge.insert(id.clone(), knowledge.clone());
+                let message = ToWriter::Knowledge(Box::new(knowledge));
+                effects.push(Effect::Writer(destination.target.clone(), id, message));
+            }
+        }
+    }
+
+    fn knowledge_of(&self, id: &Id, destination: &Destination) -> Knowledge {
+        let mut knowledge = Knowledge::default();
+        for (type_key, need) in &self.routing.needs {
+            let mut routes = need
+                .routes
+                .iter()
+                .filter(|route| route.destination == *id)
+                .peekable();
+            if routes.peek().is_none() {
+                continue;
+            }
+            let deletes = routes.any(|route| route.part.operations.delete);
+            let deletes = deletes && !destination.keeps_unselected;
+            knowledge.add(type_key, id, deletes, self.types.get(type_key));
+        }
+        if !destination.keeps_unselected {
+            let rules = self.routing.rules.values().flatten();
+            let parts = rules
+                .filter(|rule| rule.destination == *id)
+                .flat_map(|rule| &rule.parts)
+                .filter(|part| part.operations.delete);
+            knowledge.gone = GoneTypes::new(self.definitions.clone(), parts.cloned().collect());
+        }
+        knowledge
+    }
+}
