@@ -23,6 +23,7 @@ use reverser_core::noise::NoiseFilter;
 use reverser_core::object::{Object, TypeMeta};
 use reverser_core::object_key::{ObjectKey, TypeKey};
 use reverser_core::plan::{DeleteProof, Wanted};
+use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
 use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
 
@@ -37,6 +38,8 @@ use crate::watch::{ListOutcome, Observation, Scope};
 /// What is known, and where it goes.
 pub struct Dispatcher {
     noise: NoiseFilter,
+    /// Where Secrets are to be redacted.
+    redaction: Option<RedactionKey>,
     routing: Arc<Routing>,
     namespaces: Arc<BTreeMap<String, reverser_core::labels::Labels>>,
     types: HashMap<TypeKey, TypeState>,
@@ -79,12 +82,18 @@ impl Dispatcher {
     pub fn new(noise: NoiseFilter) -> Self {
         Self {
             noise,
+            redaction: None,
             routing: Arc::default(),
             namespaces: Arc::default(),
             types: HashMap::new(),
             knowledge: BTreeMap::new(),
             definitions: None,
         }
+    }
+
+    /// Redacts Secrets with this key from now on.
+    pub fn redact_with(&mut self, key: RedactionKey) {
+        self.redaction = Some(key);
     }
 
     /// Takes what was seen of a scope.
@@ -134,6 +143,7 @@ impl Dispatcher {
     pub fn start_anew(&mut self) -> Vec<Effect> {
         let Self {
             noise: _,
+            redaction: _,
             routing,
             namespaces,
             types,
@@ -281,7 +291,8 @@ impl Dispatcher {
             let Some(Ok(destination)) = self.routing.destinations.get(id) else {
                 continue;
             };
-            let Some((blob, text)) = content.in_form(&destination.form) else {
+            let Some((blob, text)) = content.in_form(&destination.form, self.redaction.as_ref())
+            else {
                 continue;
             };
             known.sent.insert(id.clone(), (blob, *operations));

@@ -5,6 +5,7 @@
 
 mod discovering;
 mod observing;
+mod redacting;
 mod writers;
 
 use std::collections::HashSet;
@@ -190,7 +191,7 @@ pub async fn run(
         served_tx,
     ));
     tasks.spawn(write_statuses(
-        StatusWriter::new(client.clone()),
+        StatusWriter::new(client.clone(), &settings.instance_id),
         statuses_rx,
     ));
     let writer = WriterSettings {
@@ -210,7 +211,7 @@ pub async fn run(
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
-        writers: Writers::new(client, writer, common, reports_tx),
+        writers: Writers::new(client.clone(), writer, common, reports_tx),
         routing: Arc::default(),
         configuration: Arc::default(),
         configured: false,
@@ -219,6 +220,7 @@ pub async fn run(
         statuses,
         telemetry,
         gauges,
+        redaction: redacting::Redaction::new(client, &settings.namespace),
         settings,
     };
     let inputs = Inputs {
@@ -255,6 +257,7 @@ struct Operator {
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     gauges: Arc<Gauges>,
+    redaction: redacting::Redaction,
 }
 
 impl Operator {
@@ -295,6 +298,9 @@ impl Operator {
                     }
                 }
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
+                () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
+                    self.route().await;
+                }
                 error = self.supervisor.broken() => return Err(error.into()),
                 _ = tasks.join_next() => return Err(OperatorError::Ended("a follower of the cluster")),
             }
@@ -375,7 +381,12 @@ impl Operator {
             return;
         }
         let catalogue = self.served.catalogue.clone();
-        let routing = Routing::of(&self.configuration, &catalogue, &self.settings.routing);
+        let mut routing = Routing::of(&self.configuration, &catalogue, &self.settings.routing);
+        if self.settings.enabled
+            && let Some(key) = self.redaction.prepare(&mut routing).await
+        {
+            self.dispatcher.redact_with(key);
+        }
         self.routing = Arc::new(routing);
         if !self.settings.enabled {
             let (configuration, routing) = (self.configuration.clone(), self.routing.clone());

@@ -1,5 +1,6 @@
 //! What status says: computed once, from how things stand, and written when it is news.
 
+mod events;
 mod write;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

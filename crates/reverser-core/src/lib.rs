@@ -28,6 +28,8 @@ pub mod noise;
 pub mod canon;
 /// What a destination leaves out of its files on top of that.
 pub mod ignore;
+/// Secrets without their values.
+pub mod redaction;
 /// Values to YAML that every reader reads alike.
 pub mod manifest_yaml;
 /// Where an object's file lives, in both directions.

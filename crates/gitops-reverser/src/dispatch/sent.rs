@@ -9,6 +9,7 @@ use reverser_core::ignore::{Ignored, IgnoredField};
 use reverser_core::labels::Labels;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{DeleteProof, Operations, Wanted};
+use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
 use reverser_core::selection::Facts;
 
@@ -102,12 +103,20 @@ impl<'a> Content<'a> {
     }
 
     /// The content in a destination's form; nothing if it does not want the object at all.
-    pub(super) fn in_form(&mut self, form: &Form) -> Option<(BlobId, Box<str>)> {
-        if self.manifest.is_secret() && form.secrets != SecretsMode::AsIs {
-            return None;
-        }
+    pub(super) fn in_form(
+        &mut self,
+        form: &Form,
+        redaction: Option<&RedactionKey>,
+    ) -> Option<(BlobId, Box<str>)> {
+        let redaction = match form.secrets {
+            _ if !self.manifest.is_secret() => None,
+            SecretsMode::AsIs => None,
+            SecretsMode::Skip => return None,
+            // Without the key nothing may be written at all.
+            SecretsMode::Redact => Some(redaction?),
+        };
         let ignored = ignored(form);
-        if ignored.is_empty() {
+        if ignored.is_empty() && redaction.is_none() {
             return Some(
                 self.plain
                     .get_or_insert_with(|| written(&self.manifest))
@@ -116,6 +125,9 @@ impl<'a> Content<'a> {
         }
         let mut manifest = self.manifest.clone();
         ignored.remove_from(&mut manifest);
+        if let Some(redaction) = redaction {
+            redaction.redact(&mut manifest);
+        }
         Some(written(&manifest))
     }
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::events::{self, Events};
 use super::{of_destination, of_repo, of_rule, same};
 use crate::identity::{Id, RuleId};
 use crate::routing::{Configuration, Refusal, Routing};
@@ -36,6 +37,7 @@ pub struct Statuses {
 /// Writes statuses, and remembers what it wrote.
 pub struct StatusWriter {
     client: Client,
+    events: Events,
     repos: BTreeMap<Id, GitRepoConfigStatus>,
     destinations: BTreeMap<Id, GitDestinationStatus>,
     rules: BTreeMap<RuleId, WatchRuleStatus>,
@@ -44,8 +46,9 @@ pub struct StatusWriter {
 impl StatusWriter {
     /// Has written nothing yet.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, instance_id: &str) -> Self {
         Self {
+            events: Events::new(client.clone(), instance_id),
             client,
             repos: BTreeMap::new(),
             destinations: BTreeMap::new(),
@@ -55,6 +58,13 @@ impl StatusWriter {
 
     /// Writes what has changed. What cannot be written is tried at the next call.
     pub async fn write(&mut self, statuses: &Statuses, now: &Time) {
+        self.write_repos(statuses, now).await;
+        self.write_destinations(statuses, now).await;
+        self.write_rules(statuses, now).await;
+        self.forget(&statuses.configuration, &statuses.routing);
+    }
+
+    async fn write_repos(&mut self, statuses: &Statuses, now: &Time) {
         let Statuses {
             configuration,
             routing,
@@ -64,12 +74,28 @@ impl StatusWriter {
         for (id, repo) in &configuration.repos {
             let refusal = routing.repos.get(id).and_then(|url| url.as_ref().err());
             let reached = reached(id, routing, reports);
-            let status = of_repo(repo, disabled.as_ref().or(refusal), reached.as_ref(), now);
-            let old = self.repos.get(id).or(repo.status.as_ref());
-            if !same(old, &status) && self.patch::<GitRepoConfig>(id, &status).await {
-                self.repos.insert(id.clone(), status);
+            let mut repo = (**repo).clone();
+            repo.status = self.repos.get(id).cloned().or(repo.status);
+            let status = of_repo(&repo, disabled.as_ref().or(refusal), reached.as_ref(), now);
+            if same(repo.status.as_ref(), &status)
+                || !self.patch::<GitRepoConfig>(id, &status).await
+            {
+                continue;
             }
+            let old = repo.status.as_ref().map(|status| &status.conditions[..]);
+            let news = events::of_others(old.unwrap_or_default(), &status.conditions);
+            self.events.publish(&repo, news).await;
+            self.repos.insert(id.clone(), status);
         }
+    }
+
+    async fn write_destinations(&mut self, statuses: &Statuses, now: &Time) {
+        let Statuses {
+            configuration,
+            routing,
+            reports,
+            disabled,
+        } = statuses;
         for (id, object) in &configuration.destinations {
             let Some(resolved) = routing.destinations.get(id) else {
                 continue;
@@ -78,44 +104,60 @@ impl StatusWriter {
             let mut object = (**object).clone();
             object.status = self.destinations.get(id).cloned().or(object.status);
             let status = of_destination(&object, destination, reports.get(id), now);
-            if !same(object.status.as_ref(), &status)
-                && self.patch::<GitDestination>(id, &status).await
+            if same(object.status.as_ref(), &status)
+                || !self.patch::<GitDestination>(id, &status).await
             {
-                self.destinations.insert(id.clone(), status);
-            }
-        }
-        for (id, resolved) in &routing.rules {
-            let resolved = disabled.as_ref().map_or(resolved.as_ref(), Err);
-            let (generation, old) = match id {
-                RuleId::Watch(id) => {
-                    let rule = configuration.watch_rules.get(id);
-                    (
-                        rule.and_then(|rule| rule.metadata.generation),
-                        rule.and_then(|rule| rule.status.clone()),
-                    )
-                }
-                RuleId::Cluster(name) => {
-                    let rule = configuration.cluster_rules.get(name);
-                    (
-                        rule.and_then(|rule| rule.metadata.generation),
-                        rule.and_then(|rule| rule.status.clone()),
-                    )
-                }
-            };
-            let old = self.rules.get(id).cloned().or(old);
-            let status = of_rule(old.as_ref(), generation, resolved, now);
-            if same(old.as_ref(), &status) {
                 continue;
             }
-            let written = match id {
-                RuleId::Watch(id) => self.patch::<WatchRule>(id, &status).await,
-                RuleId::Cluster(name) => self.patch_cluster(name, &status).await,
-            };
-            if written {
-                self.rules.insert(id.clone(), status);
-            }
+            let old = object.status.clone().unwrap_or_default();
+            let news = events::of_destination(&old, &status);
+            self.events.publish(&object, news).await;
+            self.destinations.insert(id.clone(), status);
         }
-        self.forget(configuration, routing);
+    }
+
+    async fn write_rules(&mut self, statuses: &Statuses, now: &Time) {
+        let Statuses {
+            configuration,
+            routing,
+            disabled,
+            ..
+        } = statuses;
+        for (id, resolved) in &routing.rules {
+            let resolved = disabled.as_ref().map_or(resolved.as_ref(), Err);
+            let known = self.rules.get(id).cloned();
+            let written = match id {
+                RuleId::Watch(id) => {
+                    let Some(rule) = configuration.watch_rules.get(id) else {
+                        continue;
+                    };
+                    let old = known.or_else(|| rule.status.clone());
+                    let status = of_rule(old.as_ref(), rule.metadata.generation, resolved, now);
+                    if same(old.as_ref(), &status) || !self.patch::<WatchRule>(id, &status).await {
+                        continue;
+                    }
+                    let old = old.unwrap_or_default();
+                    let news = events::of_others(&old.conditions, &status.conditions);
+                    self.events.publish(&**rule, news).await;
+                    status
+                }
+                RuleId::Cluster(name) => {
+                    let Some(rule) = configuration.cluster_rules.get(name) else {
+                        continue;
+                    };
+                    let old = known.or_else(|| rule.status.clone());
+                    let status = of_rule(old.as_ref(), rule.metadata.generation, resolved, now);
+                    if same(old.as_ref(), &status) || !self.patch_cluster(name, &status).await {
+                        continue;
+                    }
+                    let old = old.unwrap_or_default();
+                    let news = events::of_others(&old.conditions, &status.conditions);
+                    self.events.publish(&**rule, news).await;
+                    status
+                }
+            };
+            self.rules.insert(id.clone(), written);
+        }
     }
 
     fn forget(&mut self, configuration: &Configuration, routing: &Routing) {

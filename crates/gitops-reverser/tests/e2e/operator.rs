@@ -13,3 +13,5 @@ mod repository;
 mod rights;
 mod selection;
 mod uninstalling;
+mod reporting;
+mod secrets;

@@ -16,6 +16,7 @@ use gitops_reverser::watch::WatchSettings;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use prometheus_client::registry::Registry;
 use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::selection::Exclusions;
@@ -66,6 +67,7 @@ pub(crate) struct Installation {
     runtime: Runtime,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     pub(crate) settings: OperatorSettings,
+    pub(crate) registry: Registry,
 }
 
 impl Installation {
@@ -108,6 +110,7 @@ impl Installation {
             runtime,
             running: None,
             settings,
+            registry: metrics::registry(),
         };
         installation.apply(&installation.repo("repo", &json!({})));
         installation.apply(&installation.destination("prod", "clusters/prod", &json!({})));
@@ -119,7 +122,8 @@ impl Installation {
         let config = self.config.clone();
         let (stop, stopped) = oneshot::channel();
         let (readiness, _) = watch::channel(Readiness::Ready);
-        let telemetry = Telemetry::register(&mut metrics::registry());
+        self.registry = metrics::registry();
+        let telemetry = Telemetry::register(&mut self.registry);
         let settings = self.settings.clone();
         let task = self.runtime.spawn(async move {
             let shutdown = async { drop(stopped.await) };

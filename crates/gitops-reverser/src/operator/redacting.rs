@@ -1,0 +1,129 @@
+//! The key by which Secrets are redacted: made once, and kept in a Secret beside the operator.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::core::ObjectMeta;
+use kube::{Api, Client};
+use reverser_api::conditions::remote_reason;
+use reverser_api::git_destination::SecretsMode;
+use reverser_core::redaction::RedactionKey;
+
+use crate::routing::{Refusal, Routing};
+
+/// The Secret that holds the key.
+const SECRET: &str = "gitops-reverser-redaction";
+/// Its entry.
+const ENTRY: &str = "key";
+/// How soon a key that could not be had is asked for again.
+pub(super) const RETRY: Duration = Duration::from_secs(15);
+
+/// Where the key comes from, and whether it is here.
+pub(super) struct Redaction {
+    api: Api<Secret>,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    /// Nobody has asked for it.
+    NotNeeded,
+    Missing,
+    Known,
+}
+
+impl Redaction {
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            state: State::NotNeeded,
+        }
+    }
+
+    /// Whether somebody needs the key, and it could not be had.
+    pub(super) fn is_missing(&self) -> bool {
+        self.state == State::Missing
+    }
+
+    /// The key, the first time that a destination needs it. While it cannot be had, destinations that
+    /// need it are refused.
+    pub(super) async fn prepare(&mut self, routing: &mut Routing) -> Option<RedactionKey> {
+        let needs_key = |destination: &Result<crate::routing::Destination, Refusal>| {
+            destination
+                .as_ref()
+                .is_ok_and(|destination| destination.form.secrets == SecretsMode::Redact)
+        };
+        if self.state == State::Known || !routing.destinations.values().any(needs_key) {
+            return None;
+        }
+        match self.read_or_create().await {
+            Ok(key) => {
+                self.state = State::Known;
+                Some(key)
+            }
+            Err(why) => {
+                self.state = State::Missing;
+                let destinations = routing.destinations.values_mut();
+                for destination in destinations.filter(|destination| needs_key(destination)) {
+                    *destination = Err(Refusal {
+                        reason: remote_reason::SECRET_INVALID,
+                        message: format!(
+                            "spec.secrets.mode Redact needs a key, and the Secret {SECRET} beside \
+                             the operator cannot be had: {why}"
+                        ),
+                    });
+                }
+                None
+            }
+        }
+    }
+
+    async fn read_or_create(&self) -> Result<RedactionKey, String> {
+        let failed = |error: kube::Error| error.to_string();
+        if let Some(secret) = self.api.get_opt(SECRET).await.map_err(failed)? {
+            return key_in(secret);
+        }
+        let mut bytes = [0; 32];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut random| random.read_exact(&mut bytes))
+            .map_err(|error| error.to_string())?;
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(SECRET.to_owned()),
+                // It would otherwise appear in Git where the operator's namespace is mirrored.
+                labels: Some(BTreeMap::from([(
+                    "configbutler.ai/ignore".to_owned(),
+                    "true".to_owned(),
+                )])),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from([(
+                ENTRY.to_owned(),
+                ByteString(bytes.to_vec()),
+            )])),
+            ..Secret::default()
+        };
+        match self.api.create(&PostParams::default(), &secret).await {
+            Ok(created) => key_in(created),
+            // Another replica was faster: its key counts.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                key_in(self.api.get(SECRET).await.map_err(failed)?)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn key_in(secret: Secret) -> Result<RedactionKey, String> {
+    let data = secret.data.unwrap_or_default();
+    let bytes = data
+        .get(ENTRY)
+        .and_then(|key| <[u8; 32]>::try_from(&key.0[..]).ok());
+    bytes
+        .map(RedactionKey::new)
+        .ok_or_else(|| format!("its entry {ENTRY} is not 32 bytes long"))
+}

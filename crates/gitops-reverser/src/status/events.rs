@@ -1,0 +1,193 @@
+//! Events: what is worth telling about the change from one status to the next.
+//!
+//! They follow from comparing two statuses, so that nothing is told twice while it lasts, and a
+//! restart repeats nothing that status says already.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use reverser_api::conditions::{condition, destination_reason, destination_warning, reason};
+use reverser_api::git_destination::GitDestinationStatus;
+
+/// The API server takes no longer notes than 1,024 bytes.
+const LONGEST_NOTE: usize = 1000;
+
+/// What an event says was done.
+mod action {
+    pub(super) const SYNC: &str = "Sync";
+    pub(super) const RECOVER: &str = "Recover";
+    pub(super) const WARN: &str = "Warn";
+}
+
+/// Publishes events.
+pub(super) struct Events(Recorder);
+
+impl Events {
+    pub(super) fn new(client: Client, instance_id: &str) -> Self {
+        let reporter = Reporter {
+            controller: "gitops-reverser".to_owned(),
+            instance: Some(instance_id.to_owned()),
+        };
+        Self(Recorder::new(client, reporter))
+    }
+
+    /// An event that cannot be published is lost: status says the same.
+    pub(super) async fn publish<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        news: Vec<Event>,
+    ) {
+        for event in news {
+            let _ = self.0.publish(&event, &object.object_ref(&())).await;
+        }
+    }
+}
+
+/// What is news about a destination.
+pub(super) fn of_destination(old: &GitDestinationStatus, new: &GitDestinationStatus) -> Vec<Event> {
+    let mut news = of_others(&old.conditions, &new.conditions);
+    let is_ready = |status: &GitDestinationStatus| {
+        ready(&status.conditions).is_some_and(|ready| ready.status == "True")
+    };
+    // A destination that was in sync before is not so for the first time after a restart.
+    let first = old.objects.is_none() && old.last_push_time.is_none();
+    if is_ready(new) && !is_ready(old) && first && news.is_empty() {
+        let note = ready(&new.conditions).map(|ready| ready.message.clone());
+        news.push(event(
+            EventType::Normal,
+            destination_reason::IN_SYNC,
+            action::SYNC,
+            note.unwrap_or_default(),
+        ));
+    }
+    let readable = |conditions: &[Condition]| {
+        let mut conditions = conditions.iter();
+        conditions
+            .find(|one| one.type_ == destination_warning::SECRETS_READABLE)
+            .map(|one| one.message.clone())
+    };
+    if let (None, Some(message)) = (readable(&old.conditions), readable(&new.conditions)) {
+        news.push(event(
+            EventType::Warning,
+            destination_warning::SECRETS_READABLE,
+            action::WARN,
+            message,
+        ));
+    }
+    news
+}
+
+/// What is news about anything that is Ready or not: that it came to be refused, and that it is not
+/// any more.
+pub(super) fn of_others(old: &[Condition], new: &[Condition]) -> Vec<Event> {
+    let Some(now) = ready(new) else {
+        return Vec::new();
+    };
+    let failing = |ready: &Condition| ready.status == "False" && is_trouble(&ready.reason);
+    let before = ready(old);
+    if failing(now) {
+        let known = before.is_some_and(|before| before.reason == now.reason);
+        let type_ = if now.reason == destination_reason::SUSPENDED {
+            EventType::Normal
+        } else {
+            EventType::Warning
+        };
+        let news = event(type_, &now.reason, action::WARN, now.message.clone());
+        return if known { Vec::new() } else { vec![news] };
+    }
+    if now.status == "True" && before.is_some_and(failing) {
+        let note = format!("{} again: {}", now.reason, now.message);
+        return vec![event(EventType::Normal, &now.reason, action::RECOVER, note)];
+    }
+    Vec::new()
+}
+
+/// What will pass by itself is not worth an event.
+fn is_trouble(word: &str) -> bool {
+    word != reason::PROGRESSING && word != reason::INGESTION_DISABLED
+}
+
+fn ready(conditions: &[Condition]) -> Option<&Condition> {
+    conditions.iter().find(|one| one.type_ == condition::READY)
+}
+
+fn event(type_: EventType, reason: &str, action: &str, note: String) -> Event {
+    let mut note = note;
+    if note.len() > LONGEST_NOTE {
+        let end = (0..=LONGEST_NOTE)
+            .rev()
+            .find(|end| note.is_char_boundary(*end));
+        note.truncate(end.unwrap_or_default());
+        note.push('…');
+    }
+    Event {
+        type_,
+        reason: reason.to_owned(),
+        note: Some(note),
+        action: action.to_owned(),
+        secondary: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn status(ready: &str, reason: &str) -> GitDestinationStatus {
+        let condition = Condition {
+            type_: condition::READY.to_owned(),
+            status: ready.to_owned(),
+            reason: reason.to_owned(),
+            message: "because".to_owned(),
+            observed_generation: None,
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+        };
+        GitDestinationStatus {
+            conditions: vec![condition],
+            ..GitDestinationStatus::default()
+        }
+    }
+
+    fn reasons(old: &GitDestinationStatus, new: &GitDestinationStatus) -> Vec<(String, String)> {
+        let news = of_destination(old, new).into_iter();
+        news.map(|event| (event.reason, event.action)).collect()
+    }
+
+    fn pair(reason: &str, action: &str) -> Vec<(String, String)> {
+        vec![(reason.to_owned(), action.to_owned())]
+    }
+
+    #[test]
+    fn the_first_sync_is_told_and_a_restart_is_not() {
+        let (none, begun) = (
+            GitDestinationStatus::default(),
+            status("False", "Progressing"),
+        );
+        assert_eq!(reasons(&none, &begun), []);
+        let synced = status("True", "InSync");
+        assert_eq!(reasons(&begun, &synced), pair("InSync", "Sync"));
+        let restarted = GitDestinationStatus {
+            objects: Some(3),
+            ..status("False", "Progressing")
+        };
+        assert_eq!(reasons(&restarted, &synced), []);
+    }
+
+    #[test]
+    fn trouble_is_told_once_and_so_is_its_end() {
+        let (fine, refused) = (status("True", "InSync"), status("False", "PushRefused"));
+        assert_eq!(reasons(&fine, &refused), pair("PushRefused", "Warn"));
+        assert_eq!(reasons(&refused, &refused), []);
+        let guard = status("False", "MassDeleteGuard");
+        assert_eq!(reasons(&refused, &guard), pair("MassDeleteGuard", "Warn"));
+        assert_eq!(reasons(&refused, &fine), pair("InSync", "Recover"));
+    }
+
+    #[test]
+    fn long_notes_are_cut_between_characters() {
+        let event = event(EventType::Normal, "A", "B", "ü".repeat(2000));
+        assert!(event.note.is_some_and(|note| note.len() < 1024));
+    }
+}

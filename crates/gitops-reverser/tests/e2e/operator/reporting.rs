@@ -1,0 +1,162 @@
+//! What users and those who look from outside are told.
+
+use serde_json::{Value, json};
+
+use super::installation::{Installation, soon};
+
+/// Reason and action of every event about an object, the oldest first.
+fn events(world: &Installation, kind: &str, name: &str) -> Vec<(String, String)> {
+    let listed = world.kubectl(&["get", "events.events.k8s.io", "-o", "json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let mut events: Vec<(String, String, String)> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["regarding"]["kind"] == kind && event["regarding"]["name"] == name)
+        .map(|event| {
+            let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+            (text("eventTime"), text("reason"), text("action"))
+        })
+        .collect();
+    events.sort();
+    let told = events.into_iter();
+    told.map(|(_, reason, action)| (reason, action)).collect()
+}
+
+#[track_caller]
+fn await_event(world: &Installation, name: &str, reason: &str, action: &str) {
+    soon(&format!("{action} {reason}"), || {
+        let seen = events(world, "GitDestination", name);
+        if seen
+            .iter()
+            .any(|(one, other)| one == reason && other == action)
+        {
+            Ok(())
+        } else {
+            Err(format!("{seen:?}"))
+        }
+    });
+}
+
+#[test]
+fn events_tell_the_first_sync_trouble_and_its_end_once_each() {
+    let mut world = Installation::start("events");
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.await_names(&["web"]);
+    await_event(&world, "prod", "SecretsReadable", "Warn");
+    await_event(&world, "prod", "InSync", "Sync");
+
+    world
+        .repository
+        .hook("pre-receive", "echo 'closed for today' >&2; exit 1");
+    world.apply(&world.config_map("api", "one"));
+    world.apply(&world.config_map("db", "one"));
+    world.await_ready("gitdestination/prod", "False", "PushRefused");
+    await_event(&world, "prod", "PushRefused", "Warn");
+    world.repository.remove_hook("pre-receive");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    await_event(&world, "prod", "InSync", "Recover");
+
+    let before = events(&world, "GitDestination", "prod");
+    world.stop();
+    world.run();
+    world.apply(&world.config_map("web", "two"));
+    world.await_file("web", "value: two");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    assert_eq!(events(&world, "GitDestination", "prod"), before);
+    let refused = before.iter().filter(|(reason, _)| reason == "PushRefused");
+    assert_eq!(refused.count(), 1, "{before:?}");
+}
+
+#[test]
+fn a_refused_object_is_named_in_status_and_the_others_are_written() {
+    let world = Installation::start("set-aside");
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.apply(&world.config_map("web", "one"));
+    world.await_names(&["web"]);
+    world.repository.hook(
+        "pre-receive",
+        "while read old new ref; do \
+         git log --format= --name-only \"$new\" --not --all | grep -q bad && \
+         { echo 'bad files are against our rules' >&2; exit 1; }; done; exit 0",
+    );
+    world.apply(&world.config_map("bad", "one"));
+    let message = world.await_ready("gitdestination/prod", "False", "ObjectsSetAside");
+    assert!(message.contains("against our rules"), "{message}");
+    let named = world.kubectl(&[
+        "get",
+        "gitdestination/prod",
+        "-o",
+        "jsonpath={.status.setAside[*].path} {.status.setAsideObjects}",
+    ]);
+    assert_eq!(named, format!("clusters/prod/{} 1", world.path("bad")));
+    world.apply(&world.config_map("api", "one"));
+    world.await_names(&["api", "web"]);
+    world.kubectl(&["delete", "configmap", "bad"]);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+}
+
+#[test]
+fn every_metric_moves_in_a_small_run() {
+    let world = Installation::start("metrics");
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.await_names(&["web"]);
+    world.apply(&world.config_map("web", "two"));
+    world.await_file("web", "value: two");
+    world.kubectl(&["delete", "configmap", "web"]);
+    world.await_names(&[]);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &world.registry).unwrap();
+    let value = |name: &str| {
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with(&format!("gitopsreverser_{name}")));
+        let number = line.and_then(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        number.unwrap_or_else(|| panic!("{name} in\n{text}"))
+    };
+    for name in [
+        "objects_scanned_total{gvk=\"v1/ConfigMap\"",
+        "objects_written_total{gvk=\"v1/ConfigMap\"",
+        "files_deleted_total{",
+        "events_processed_total",
+        "commits_total",
+        "commit_bytes_total",
+        "commit_batches_total",
+        "event_to_push_seconds_count",
+        "push_duration_seconds_count",
+        "watched_types",
+        "last_push_age_seconds{",
+    ] {
+        assert!(value(name) > 0.0, "{name} is zero in\n{text}");
+    }
+    // A look at the remote may be under way.
+    assert!(value("repo_branch_active_workers") < 2.0);
+    for name in ["repo_branch_queue_depth{", "unknown_scopes"] {
+        assert!(value(name) < 1.0, "{name} is not zero in\n{text}");
+    }
+}
+
+#[test]
+fn without_ingestion_specs_are_checked_and_nothing_is_written() {
+    let mut world = Installation::prepare("disabled");
+    world.settings.enabled = false;
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    for object in [
+        "gitrepoconfig/repo",
+        "gitdestination/prod",
+        "watchrule/rule",
+    ] {
+        world.await_ready(object, "False", "IngestionDisabled");
+    }
+    world.assert_quiet();
+    assert_eq!(world.commits(), 0);
+    world.stop();
+    world.settings.enabled = true;
+    world.run();
+    world.await_names(&["web"]);
+    world.await_ready("watchrule/rule", "True", "Watching");
+}

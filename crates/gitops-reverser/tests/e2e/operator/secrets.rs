@@ -1,0 +1,63 @@
+//! Secrets in the forms that a destination can ask for.
+
+use serde_json::json;
+
+use super::installation::Installation;
+
+fn secret_file(world: &Installation) -> Option<String> {
+    let path = format!("core/v1/secrets/{}/db.yaml", world.namespace);
+    world.files().remove(&path)
+}
+
+#[test]
+fn redacted_secrets_keep_their_keys_and_an_unchanged_one_makes_no_commit() {
+    let mut world = Installation::prepare("redact");
+    // The key is kept beside the operator.
+    world.settings.namespace.clone_from(&world.namespace);
+    let redact = json!({"secrets": {"mode": "Redact"}});
+    world.apply(&world.destination("prod", "clusters/prod", &redact));
+    world.apply(&world.rule("rule", &json!([{"resources": ["secrets", "configmaps"]}])));
+    let create = |value: &str| {
+        let literal = format!("--from-literal=password={value}");
+        world.kubectl(&["create", "secret", "generic", "db", &literal]);
+    };
+    create("canary-hunter2");
+    world.apply(&world.config_map("web", "one"));
+    world.run();
+    world.await_names(&["web"]);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    let file = secret_file(&world).unwrap();
+    assert!(file.contains("password: "), "{file}");
+    // Neither as it is nor in base64.
+    assert!(
+        !file.contains("canary") && !file.contains("Y2FuYXJ5"),
+        "{file}"
+    );
+    assert_eq!(world.commits(), 1);
+
+    world.stop();
+    world.run();
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.apply(&world.config_map("web", "two"));
+    world.await_file("web", "value: two");
+    assert_eq!(secret_file(&world).as_ref(), Some(&file));
+    assert_eq!(world.commits(), 2, "the same value has the same hash");
+
+    world.kubectl(&[
+        "patch",
+        "secret",
+        "db",
+        "--type=merge",
+        "-p",
+        r#"{"stringData":{"password":"other"}}"#,
+    ]);
+    world.apply(&world.config_map("web", "three"));
+    world.await_file("web", "value: three");
+    assert_ne!(secret_file(&world), Some(file));
+    let key = secret_file(&world).is_some_and(|_| {
+        let folder = format!("core/v1/secrets/{}/", world.namespace);
+        let mut paths = world.files().into_keys();
+        paths.any(|path| path.starts_with(&folder) && path.contains("redaction"))
+    });
+    assert!(!key, "the key itself is not mirrored");
+}
