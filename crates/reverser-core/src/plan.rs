@@ -13,6 +13,7 @@ use crate::definitions::GoneTypes;
 use crate::object_key::TypeKey;
 use crate::repo_path::{PathIdentity, RepoPath};
 use crate::scope::CompleteScopes;
+use crate::selection::Reach;
 
 /// Which differences a rule lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +78,60 @@ pub enum DeleteProof {
 pub struct Proofs {
     /// Scopes of which everything is known.
     pub complete: CompleteScopes,
-    /// Types for which a rule of this destination lets files go.
-    pub deletable: HashSet<TypeKey>,
+    /// Types for which a rule of this destination lets files go, and where.
+    pub deletable: HashMap<TypeKey, Prunable>,
     /// Files of which it is known one by one.
     pub of_file: HashMap<RepoPath, DeleteProof>,
     /// Types that a rule of this destination selects, whether or not all is known of them.
     pub needed: HashSet<TypeKey>,
     /// Types that are not served any more.
     pub gone_types: GoneTypes,
+}
+
+/// Where files of a type may go when a complete list lacks them: only where every rule that reaches
+/// there lets them go. A rule without DELETE keeps its files, whatever its neighbours say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prunable {
+    namespaced: bool,
+    everywhere: Option<bool>,
+    namespaces: BTreeMap<String, bool>,
+}
+
+impl Prunable {
+    /// Of a type whose objects live in namespaces, or in none.
+    #[must_use]
+    pub fn new(namespaced: bool) -> Self {
+        Self {
+            namespaced,
+            ..Self::default()
+        }
+    }
+
+    /// A rule reaches there, and lets files go or not.
+    pub fn add(&mut self, reach: &Reach, deletes: bool) {
+        match reach {
+            Reach::Namespace(namespace) => {
+                let known = self.namespaces.entry(namespace.clone()).or_insert(true);
+                *known &= deletes;
+            }
+            // Which namespaces a selector reaches changes; it may be any.
+            Reach::Namespaces(_) | Reach::Cluster => {
+                *self.everywhere.get_or_insert(true) &= deletes;
+            }
+        }
+    }
+
+    fn allows(&self, namespace: Option<&str>) -> bool {
+        let here = namespace
+            .and_then(|namespace| self.namespaces.get(namespace))
+            .copied();
+        self.fits(namespace) && self.everywhere.unwrap_or(true) && here.unwrap_or(true)
+    }
+
+    /// Whether an object of this type could have such a path.
+    fn fits(&self, namespace: Option<&str>) -> bool {
+        namespace.is_some() == self.namespaced
+    }
 }
 
 /// When files are deleted.
@@ -192,6 +239,9 @@ pub fn plan<'t>(
         let Ok(identity) = RepoPath::parse(file.path) else {
             continue;
         };
+        if proofs.is_foreign(&identity) {
+            continue;
+        }
         ours += 1;
         there.insert(file.path, file.blob);
         if wanted.contains_key(file.path) {
@@ -238,6 +288,13 @@ pub fn plan<'t>(
 }
 
 impl Proofs {
+    /// Whether no object of this type has such a path: one in a namespace where there are none, or
+    /// the other way round.
+    fn is_foreign(&self, identity: &PathIdentity) -> bool {
+        let prunable = self.deletable.get(&identity.type_key);
+        prunable.is_some_and(|prunable| !prunable.fits(identity.namespace.as_deref()))
+    }
+
     /// Why a file that nobody wants may go.
     fn of(&self, path: &RepoPath, identity: &PathIdentity) -> Option<DeleteProof> {
         if let Some(proof) = self.of_file.get(path) {
@@ -248,10 +305,11 @@ impl Proofs {
             return Some(DeleteProof::TypeGone);
         }
         let lacks = |type_key: &TypeKey| {
-            self.deletable.contains(type_key)
-                && self
-                    .complete
-                    .covers(type_key, identity.namespace.as_deref())
+            let namespace = identity.namespace.as_deref();
+            self.deletable
+                .get(type_key)
+                .is_some_and(|prunable| prunable.allows(namespace))
+                && self.complete.covers(type_key, namespace)
         };
         // All versions of a resource show the same objects: where the file's own is not followed
         // any more, the list of another one tells as much.
@@ -413,7 +471,7 @@ mod tests {
         if let Listed::Complete(proof) = Listing::start(scope).finish() {
             proofs.complete.insert(proof);
         }
-        proofs.deletable.insert(config_maps());
+        proofs.deletable.insert(config_maps(), Prunable::new(true));
         proofs
     }
 
@@ -516,6 +574,36 @@ mod tests {
         let there: Vec<_> = foreign.map(|path| (path.to_owned(), "x")).into();
         let plan = plan_for(&BTreeMap::new(), &there, &complete(), &policy());
         assert_eq!(plan, Plan::default());
+    }
+
+    #[test]
+    fn a_path_that_no_object_of_the_type_can_have_is_foreign() {
+        let there = vec![("core/v1/configmaps/values.yaml".to_owned(), "x")];
+        let plan = plan_for(&BTreeMap::new(), &there, &complete(), &policy());
+        assert_eq!(plan, Plan::default());
+    }
+
+    #[test]
+    fn a_rule_without_delete_keeps_its_files_whatever_its_neighbours_say() {
+        let keeps = |reach: &[(Reach, bool)]| {
+            let mut prunable = Prunable::new(true);
+            for (reach, deletes) in reach {
+                prunable.add(reach, *deletes);
+            }
+            let mut proofs = complete();
+            proofs.deletable.insert(config_maps(), prunable);
+            plan_for(&BTreeMap::new(), &tree(&[("a", "1")]), &proofs, &policy())
+                .deletes
+                .is_empty()
+        };
+        let here = || Reach::Namespace("shop".into());
+        let elsewhere = || Reach::Namespace("blog".into());
+        let selected = || Reach::Namespaces(crate::labels::LabelSelector::default());
+        assert!(!keeps(&[(here(), true)]));
+        assert!(keeps(&[(here(), false), (elsewhere(), true)]));
+        assert!(keeps(&[(here(), false), (here(), true)]));
+        assert!(keeps(&[(selected(), false), (here(), true)]));
+        assert!(!keeps(&[(elsewhere(), false), (here(), true)]));
     }
 
     #[test]
@@ -693,7 +781,7 @@ mod tests {
             proofs.complete.insert(proof);
         }
         proofs.needed.insert(type_key.clone());
-        proofs.deletable.insert(type_key);
+        proofs.deletable.insert(type_key, Prunable::new(true));
         proofs
     }
 

@@ -1,23 +1,24 @@
 //! What a destination is told about how much is known.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use reverser_core::definitions::GoneTypes;
 use reverser_core::object_key::TypeKey;
+use reverser_core::plan::Prunable;
 use reverser_core::scope::{CompleteScopes, ScopeKey};
 
 use super::sent::{Effect, ToWriter};
 use super::{Dispatcher, TypeState};
 use crate::identity::Id;
-use crate::routing::{Destination, Need};
+use crate::routing::{Destination, Need, Route};
 
 /// What is known about the types of a destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
     /// Scopes of which everything is known.
     pub complete: CompleteScopes,
-    /// Types whose files may go.
-    pub deletable: HashSet<TypeKey>,
+    /// Types whose files may go, and where.
+    pub deletable: HashMap<TypeKey, Prunable>,
     /// Types that a rule of the destination selects.
     pub needed: HashSet<TypeKey>,
     /// Types that nothing defines any more.
@@ -31,14 +32,20 @@ pub struct Knowledge {
 impl Knowledge {
     /// Adds one type. Scopes that wait for a list of what the destination was not sent yet count as
     /// not listed.
-    fn add(&mut self, type_key: &TypeKey, id: &Id, deletes: bool, state: Option<&TypeState>) {
+    fn add(
+        &mut self,
+        type_key: &TypeKey,
+        id: &Id,
+        prunable: Option<Prunable>,
+        state: Option<&TypeState>,
+    ) {
         self.needed.insert(type_key.clone());
         let Some(state) = state else {
             self.pending.insert(type_key.clone());
             return;
         };
-        if deletes {
-            self.deletable.insert(type_key.clone());
+        if let Some(prunable) = prunable {
+            self.deletable.insert(type_key.clone(), prunable);
         }
         let mut known = false;
         let mut waits = false;
@@ -106,17 +113,21 @@ impl Dispatcher {
     fn knowledge_of(&self, id: &Id, destination: &Destination) -> Knowledge {
         let mut knowledge = Knowledge::default();
         for (type_key, need) in &self.routing.needs {
-            let mut routes = need
+            let routes: Vec<&Route> = need
                 .routes
                 .iter()
                 .filter(|route| route.destination == *id)
-                .peekable();
-            if routes.peek().is_none() {
+                .collect();
+            if routes.is_empty() {
                 continue;
             }
-            let deletes = routes.any(|route| route.part.operations.delete);
-            let deletes = deletes && !destination.keeps_unselected;
-            knowledge.add(type_key, id, deletes, self.types.get(type_key));
+            let deletes = routes.iter().any(|route| route.part.operations.delete);
+            let mut prunable = Prunable::new(need.served.namespaced);
+            for route in &routes {
+                prunable.add(&route.part.reach, route.part.operations.delete);
+            }
+            let prunable = Some(prunable).filter(|_| deletes && !destination.keeps_unselected);
+            knowledge.add(type_key, id, prunable, self.types.get(type_key));
         }
         if !destination.keeps_unselected {
             let rules = self.routing.rules.values().flatten();
