@@ -104,14 +104,14 @@ pub async fn follow(
         }
         if !definitions_stand(&client).await {
             interrupted = true;
-        } else {
-            if std::mem::take(&mut interrupted) {
-                gathered.configuration.installation += 1;
-            }
-            let configuration = Arc::new(gathered.configuration.clone());
-            if told.send(Some(configuration)).is_err() {
-                return;
-            }
+            continue;
+        }
+        if std::mem::take(&mut interrupted) {
+            gathered.configuration.installation += 1;
+        }
+        let configuration = Arc::new(gathered.configuration.clone());
+        if told.send(Some(configuration)).is_err() {
+            return;
         }
     }
 }

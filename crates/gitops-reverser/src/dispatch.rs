@@ -9,6 +9,7 @@
 
 mod knowledge;
 mod object_state;
+mod rerouting;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
 
 pub use self::knowledge::Knowledge;
 use self::object_state::{Name, ObjectState};
-use self::sent::{Content, selected_destinations, writes};
+use self::sent::{Content, selected_destinations};
 pub use self::sent::{Effect, ToWriter};
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Routing};
@@ -133,77 +134,6 @@ impl Dispatcher {
         effects
     }
 
-    /// Takes a new routing. `serves` tells whether a type is still served: a type that is not proves
-    /// nothing about its objects.
-    pub fn route(
-        &mut self,
-        routing: &Arc<Routing>,
-        namespaces: Arc<BTreeMap<String, reverser_core::labels::Labels>>,
-        serves: impl Fn(&TypeKey) -> bool,
-    ) -> Vec<Effect> {
-        let old = std::mem::replace(&mut self.routing, routing.clone());
-        self.namespaces = namespaces;
-        let mut effects = Vec::new();
-        for (id, destination) in usable(routing) {
-            if usable(&old)
-                .find(|(other, _)| *other == id)
-                .map(|(_, old)| old)
-                != Some(destination)
-            {
-                effects.push(Effect::Writer(
-                    destination.target.clone(),
-                    id.clone(),
-                    ToWriter::Settings(Box::new(destination.clone())),
-                ));
-            }
-        }
-        for (id, destination) in usable(&old) {
-            let still =
-                usable(routing).any(|(other, new)| other == id && new.target == destination.target);
-            if !still {
-                // Its files stay; only nobody writes there any more.
-                effects.push(Effect::Writer(
-                    destination.target.clone(),
-                    id.clone(),
-                    ToWriter::Forget,
-                ));
-                self.knowledge.remove(id);
-                for object in self
-                    .types
-                    .values_mut()
-                    .flat_map(|state| state.objects.values_mut())
-                {
-                    object.forget_destination(id);
-                }
-            }
-        }
-        let deletion = self.one_rule_was_deleted(&old);
-        let known: BTreeSet<TypeKey> = self.types.keys().cloned().collect();
-        for type_key in known {
-            let needed = routing.needs.contains_key(&type_key);
-            if !needed && !serves(&type_key) {
-                self.types.remove(&type_key);
-                continue;
-            }
-            let mut lacking = self.reconsider(&type_key, deletion, &mut effects);
-            if !needed {
-                self.types.remove(&type_key);
-                continue;
-            }
-            let changed = changed_forms(&old, routing, &type_key);
-            let routes = |routing: &Routing| {
-                let need = routing.needs.get(&type_key);
-                need.map(|need| need.routes.clone())
-            };
-            let now = !changed.is_empty() || routes(&old) != routes(routing);
-            lacking.extend(changed);
-            self.ask_for_list(&type_key, lacking, now, &mut effects);
-        }
-        let destinations: Vec<Id> = usable(routing).map(|(id, _)| id.clone()).collect();
-        self.tell_destinations(destinations, &mut effects);
-        effects
-    }
-
     /// Takes what defines types; nothing until that is known.
     pub fn define(&mut self, definitions: Option<Arc<Definitions>>) {
         self.definitions = definitions;
@@ -238,35 +168,6 @@ impl Dispatcher {
             reasons.any(|reason| reason == PARTLY_READ)
         });
         partial.map(|(type_key, _)| type_key.clone()).collect()
-    }
-
-    /// Has a type listed for destinations that want what they were not sent. Until then not
-    /// everything is known for them. A list that was asked for is not begun again for the same
-    /// destinations, unless what they want has changed `now`.
-    fn ask_for_list(
-        &mut self,
-        type_key: &TypeKey,
-        lacking: BTreeSet<Id>,
-        now: bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(state) = self.types.get_mut(type_key) else {
-            return;
-        };
-        if lacking.is_empty() {
-            return;
-        }
-        if !now && lacking.is_subset(&state.asked) {
-            state.ask_again = true;
-            return;
-        }
-        for proof in state.complete.iter() {
-            for id in &lacking {
-                state.awaiting.insert((proof.scope().clone(), id.clone()));
-            }
-        }
-        state.asked.extend(lacking);
-        effects.push(Effect::ListAgain(type_key.clone()));
     }
 
     /// The scopes that are needed: a type everywhere, or in each namespace where it may not be
@@ -407,24 +308,16 @@ impl Dispatcher {
                 effects.push(Effect::Writer(destination.target.clone(), id.clone(), put));
             }
         }
-        for (id, (blob, operations)) in sent {
+        for (id, (_, operations)) in sent {
             if known.sent.contains_key(&id) {
                 continue;
             }
             let Some(Ok(destination)) = self.routing.destinations.get(&id) else {
                 continue;
             };
-            if destination.keeps_unselected && !selected.contains_key(&id) {
-                known.sent.insert(id, (blob, operations));
-                continue;
-            }
-            effects.push(remove(
-                destination,
-                &id,
-                &path,
-                operations.delete,
-                DeleteProof::Deselected,
-            ));
+            let deletes = operations.delete && !destination.keeps_unselected;
+            let proof = DeleteProof::Deselected;
+            effects.push(remove(destination, &id, &path, deletes, proof));
         }
     }
 
@@ -511,102 +404,12 @@ impl Dispatcher {
         let Some(path) = name.path(type_key) else {
             return;
         };
-        let need = self.routing.needs.get(type_key);
-        let selected = need.map_or_else(BTreeMap::new, |need| {
-            selected_destinations(need, &object, name.namespace(), &self.namespaces)
-        });
         for (id, (_, operations)) in &object.sent {
-            let Some(Ok(destination)) = self.routing.destinations.get(id) else {
-                continue;
-            };
-            // What only a refused rule selects is not followed, not even to its end.
-            if !destination.keeps_unselected || selected.contains_key(id) {
+            if let Some(Ok(destination)) = self.routing.destinations.get(id) {
                 effects.push(remove(destination, id, &path, operations.delete, proof));
             }
         }
     }
-
-    /// Takes out of destinations what no rule selects any more. Gives the destinations that want
-    /// what they were not sent.
-    fn reconsider(
-        &mut self,
-        type_key: &TypeKey,
-        deletion: bool,
-        effects: &mut Vec<Effect>,
-    ) -> BTreeSet<Id> {
-        let routing = self.routing.clone();
-        let mut lacking = BTreeSet::new();
-        let Some(state) = self.types.get_mut(type_key) else {
-            return lacking;
-        };
-        let need = routing.needs.get(type_key);
-        let writes_type = |id: &Id| {
-            let destination = routing.destinations.get(id);
-            matches!(destination, Some(Ok(destination)) if writes(&destination.form, type_key))
-        };
-        for (name, object) in &mut state.objects {
-            let selected = need.map_or_else(BTreeMap::new, |need| {
-                selected_destinations(need, object, name.namespace(), &self.namespaces)
-            });
-            for (id, operations) in &selected {
-                let sent = object.sent.get(id).map(|(_, operations)| operations);
-                if sent != Some(operations) && !lacking.contains(id) && writes_type(id) {
-                    lacking.insert(id.clone());
-                }
-            }
-            let dropped: Vec<Id> = object
-                .sent
-                .keys()
-                .filter(|id| !selected.contains_key(*id))
-                .cloned()
-                .collect();
-            for id in dropped {
-                let Some(Ok(destination)) = routing.destinations.get(&id) else {
-                    continue;
-                };
-                if destination.keeps_unselected {
-                    continue;
-                }
-                let (Some((_, operations)), Some(path)) =
-                    (object.sent.remove(&id), name.path(type_key))
-                else {
-                    continue;
-                };
-                let proof = if deletion {
-                    DeleteProof::RuleDeleted
-                } else {
-                    DeleteProof::Deselected
-                };
-                effects.push(remove(destination, &id, &path, operations.delete, proof));
-            }
-        }
-        lacking
-    }
-
-    /// Whether the routing changed by one rule having been deleted, which a person did on purpose.
-    fn one_rule_was_deleted(&self, old: &Routing) -> bool {
-        let deleted = old
-            .rules
-            .keys()
-            .filter(|id| !self.routing.rules.contains_key(*id))
-            .count();
-        deleted == 1
-    }
-}
-
-/// The destinations of a type that are written in another form or to another place than before.
-fn changed_forms(old: &Routing, new: &Routing, type_key: &TypeKey) -> BTreeSet<Id> {
-    let form = |routing: &Routing, id: &Id| match routing.destinations.get(id) {
-        Some(Ok(destination)) => Some((destination.form.clone(), destination.target.clone())),
-        _ => None,
-    };
-    let routes = new.needs.get(type_key).into_iter();
-    let routes = routes.flat_map(|need| &need.routes);
-    routes
-        .map(|route| &route.destination)
-        .filter(|id| form(old, id).is_some() && form(old, id) != form(new, id))
-        .cloned()
-        .collect()
 }
 
 fn usable(routing: &Routing) -> impl Iterator<Item = (&Id, &Destination)> {

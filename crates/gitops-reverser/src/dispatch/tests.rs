@@ -103,6 +103,10 @@ impl World {
     }
 
     fn route(&mut self) {
+        self.route_with(&catalogue());
+    }
+
+    fn route_with(&mut self, catalogue: &Catalogue) {
         let options = RoutingOptions {
             schemes: vec![Scheme::Https],
             allowed_urls: AllowedRepoUrls::default(),
@@ -111,9 +115,10 @@ impl World {
             watch_all: false,
             max_types: 300,
         };
-        let routing = Arc::new(Routing::of(&self.configuration, &catalogue(), &options));
+        let routing = Arc::new(Routing::of(&self.configuration, catalogue, &options));
         let namespaces = Arc::new(self.configuration.namespaces.clone());
-        let effects = self.dispatcher.route(&routing, namespaces, |_| true);
+        let serves = |key: &TypeKey| catalogue.get(key).is_some();
+        let effects = self.dispatcher.route(&routing, namespaces, serves);
         self.apply(effects);
     }
 
@@ -150,7 +155,9 @@ impl World {
                     self.files.insert(path.to_string(), content.into());
                 }
                 Effect::Writer(_, _, ToWriter::Remove { path, proof }) => {
-                    self.files.remove(path.as_str());
+                    if proof.is_some() {
+                        self.files.remove(path.as_str());
+                    }
                     self.removed.push((path.to_string(), proof));
                 }
                 Effect::Writer(_, _, ToWriter::Knowledge(knowledge)) => self.knowledge = *knowledge,
@@ -316,7 +323,11 @@ fn a_rule_that_is_refused_keeps_its_files() {
         &json!({"objectSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}),
     );
     assert_eq!(world.names(), ["a"]);
-    assert!(world.removed.is_empty());
+    assert_eq!(
+        world.removed[0].1, None,
+        "nobody wants it, and nothing proves it gone"
+    );
+    assert!(world.knowledge.deletable.is_empty());
 }
 
 #[test]
@@ -457,4 +468,14 @@ fn objects_that_could_not_be_read_are_to_be_listed_again() {
     assert_eq!(world.dispatcher.partly_read().len(), 1);
     world.list(vec![config_map("a", 1, "x")]);
     assert!(world.dispatcher.partly_read().is_empty());
+}
+
+#[test]
+fn the_objects_of_a_type_that_is_not_served_are_not_wanted_and_not_proven_to_be_gone() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.route_with(&Catalogue::default());
+    let path = "core/v1/configmaps/shop/a.yaml".to_owned();
+    assert_eq!(world.removed, [(path, None)]);
+    assert!(world.knowledge.needed.is_empty());
 }

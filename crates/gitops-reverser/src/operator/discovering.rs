@@ -1,6 +1,7 @@
 //! Asks what the cluster serves: at start, now and then, and when a definition changes.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,10 +146,10 @@ pub(super) async fn follow(
     // An error is followed by a new list; what is known stays known.
     let mut changes = std::pin::pin!(futures::stream::select(
         crds.default_backoff()
-            .filter_map(async |event| event.ok().map(Event::Crd)),
+            .filter_map(|event| ready(event.ok().map(Event::Crd))),
         services
             .default_backoff()
-            .filter_map(async |event| event.ok().map(Event::Service)),
+            .filter_map(|event| ready(event.ok().map(Event::Service))),
     ));
     let mut defining = Defining::default();
     let mut known = Catalogue::default();

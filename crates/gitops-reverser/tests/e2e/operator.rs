@@ -1,6 +1,17 @@
 //! The operator on a real control plane and a real Git repository: scenarios as users live them.
 
+mod access;
 mod basics;
+mod cluster_rules;
+mod custom_resources;
+mod deletions;
+mod destinations;
 mod installation;
+mod many;
+mod oracle;
 mod reporting;
+mod repository;
+mod rights;
 mod secrets;
+mod selection;
+mod uninstalling;

@@ -1,0 +1,222 @@
+//! What follows from a new routing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use reverser_core::labels::Labels;
+use reverser_core::object_key::TypeKey;
+use reverser_core::plan::DeleteProof;
+
+use super::sent::{Effect, ToWriter, selected_destinations, writes};
+use super::{Dispatcher, remove, usable};
+use crate::identity::Id;
+use crate::routing::Routing;
+
+impl Dispatcher {
+    /// Takes a new routing. `serves` tells whether a type is still served: a type that is not proves
+    /// nothing about its objects.
+    pub fn route(
+        &mut self,
+        routing: &Arc<Routing>,
+        namespaces: Arc<BTreeMap<String, Labels>>,
+        serves: impl Fn(&TypeKey) -> bool,
+    ) -> Vec<Effect> {
+        let old = std::mem::replace(&mut self.routing, routing.clone());
+        self.namespaces = namespaces;
+        let mut effects = Vec::new();
+        for (id, destination) in usable(routing) {
+            if usable(&old)
+                .find(|(other, _)| *other == id)
+                .map(|(_, old)| old)
+                != Some(destination)
+            {
+                effects.push(Effect::Writer(
+                    destination.target.clone(),
+                    id.clone(),
+                    ToWriter::Settings(Box::new(destination.clone())),
+                ));
+            }
+        }
+        for (id, destination) in usable(&old) {
+            let still =
+                usable(routing).any(|(other, new)| other == id && new.target == destination.target);
+            if !still {
+                // Its files stay; only nobody writes there any more.
+                effects.push(Effect::Writer(
+                    destination.target.clone(),
+                    id.clone(),
+                    ToWriter::Forget,
+                ));
+                self.knowledge.remove(id);
+                for object in self
+                    .types
+                    .values_mut()
+                    .flat_map(|state| state.objects.values_mut())
+                {
+                    object.forget_destination(id);
+                }
+            }
+        }
+        let deletion = self.one_rule_was_deleted(&old);
+        let mut removals = Vec::new();
+        let known: BTreeSet<TypeKey> = self.types.keys().cloned().collect();
+        for type_key in known {
+            let needed = routing.needs.contains_key(&type_key);
+            if !needed && !serves(&type_key) {
+                self.give_up(&type_key, &mut removals);
+                continue;
+            }
+            let mut lacking = self.reconsider(&type_key, deletion, &mut removals);
+            if !needed {
+                self.types.remove(&type_key);
+                continue;
+            }
+            let changed = changed_forms(&old, routing, &type_key);
+            let routes = |routing: &Routing| {
+                let need = routing.needs.get(&type_key);
+                need.map(|need| need.routes.clone())
+            };
+            let now = !changed.is_empty() || routes(&old) != routes(routing);
+            lacking.extend(changed);
+            self.ask_for_list(&type_key, lacking, now, &mut effects);
+        }
+        let destinations: Vec<Id> = usable(routing).map(|(id, _)| id.clone()).collect();
+        self.tell_destinations(destinations, &mut effects);
+        // A file that nobody wants any more without proof must not meet the knowledge of before,
+        // which could still say that it is absent.
+        effects.append(&mut removals);
+        effects
+    }
+
+    /// Has a type listed for destinations that want what they were not sent. Until then not
+    /// everything is known for them. A list that was asked for is not begun again for the same
+    /// destinations, unless what they want has changed `now`.
+    pub(super) fn ask_for_list(
+        &mut self,
+        type_key: &TypeKey,
+        lacking: BTreeSet<Id>,
+        now: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(state) = self.types.get_mut(type_key) else {
+            return;
+        };
+        if lacking.is_empty() {
+            return;
+        }
+        if !now && lacking.is_subset(&state.asked) {
+            state.ask_again = true;
+            return;
+        }
+        for proof in state.complete.iter() {
+            for id in &lacking {
+                state.awaiting.insert((proof.scope().clone(), id.clone()));
+            }
+        }
+        state.asked.extend(lacking);
+        effects.push(Effect::ListAgain(type_key.clone()));
+    }
+
+    /// Takes out of destinations what no rule selects any more. Gives the destinations that want
+    /// what they were not sent.
+    pub(super) fn reconsider(
+        &mut self,
+        type_key: &TypeKey,
+        deletion: bool,
+        effects: &mut Vec<Effect>,
+    ) -> BTreeSet<Id> {
+        let routing = self.routing.clone();
+        let mut lacking = BTreeSet::new();
+        let Some(state) = self.types.get_mut(type_key) else {
+            return lacking;
+        };
+        let need = routing.needs.get(type_key);
+        let writes_type = |id: &Id| {
+            let destination = routing.destinations.get(id);
+            matches!(destination, Some(Ok(destination)) if writes(&destination.form, type_key))
+        };
+        for (name, object) in &mut state.objects {
+            let selected = need.map_or_else(BTreeMap::new, |need| {
+                selected_destinations(need, object, name.namespace(), &self.namespaces)
+            });
+            for (id, operations) in &selected {
+                let sent = object.sent.get(id).map(|(_, operations)| operations);
+                if sent != Some(operations) && !lacking.contains(id) && writes_type(id) {
+                    lacking.insert(id.clone());
+                }
+            }
+            let dropped: Vec<Id> = object
+                .sent
+                .keys()
+                .filter(|id| !selected.contains_key(*id))
+                .cloned()
+                .collect();
+            for id in dropped {
+                let Some(Ok(destination)) = routing.destinations.get(&id) else {
+                    continue;
+                };
+                let (Some((_, operations)), Some(path)) =
+                    (object.sent.remove(&id), name.path(type_key))
+                else {
+                    continue;
+                };
+                let proof = if deletion {
+                    DeleteProof::RuleDeleted
+                } else {
+                    DeleteProof::Deselected
+                };
+                let deletes = operations.delete && !destination.keeps_unselected;
+                effects.push(remove(destination, &id, &path, deletes, proof));
+            }
+        }
+        lacking
+    }
+
+    /// A type is not served any more. That proves nothing about its objects, but nobody wants their
+    /// files at these places any more.
+    fn give_up(&mut self, type_key: &TypeKey, effects: &mut Vec<Effect>) {
+        let objects = self.types.remove(type_key).unwrap_or_default().objects;
+        for (name, object) in objects {
+            let Some(path) = name.path(type_key) else {
+                continue;
+            };
+            for id in object.sent.keys() {
+                if let Some(Ok(destination)) = self.routing.destinations.get(id) {
+                    let unproven = false;
+                    effects.push(remove(
+                        destination,
+                        id,
+                        &path,
+                        unproven,
+                        DeleteProof::TypeGone,
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Whether the routing changed by one rule having been deleted, which a person did on purpose.
+    fn one_rule_was_deleted(&self, old: &Routing) -> bool {
+        let deleted = old
+            .rules
+            .keys()
+            .filter(|id| !self.routing.rules.contains_key(*id))
+            .count();
+        deleted == 1
+    }
+}
+
+/// The destinations of a type that are written in another form or to another place than before.
+fn changed_forms(old: &Routing, new: &Routing, type_key: &TypeKey) -> BTreeSet<Id> {
+    let form = |routing: &Routing, id: &Id| match routing.destinations.get(id) {
+        Some(Ok(destination)) => Some((destination.form.clone(), destination.target.clone())),
+        _ => None,
+    };
+    let routes = new.needs.get(type_key).into_iter();
+    let routes = routes.flat_map(|need| &need.routes);
+    routes
+        .map(|route| &route.destination)
+        .filter(|id| form(old, id).is_some() && form(old, id) != form(new, id))
+        .cloned()
+        .collect()
+}

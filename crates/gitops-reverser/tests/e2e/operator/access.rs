@@ -1,0 +1,113 @@
+//! Who may write where.
+
+use serde_json::{Value, json};
+
+use super::installation::{Installation, soon};
+use super::oracle::Expected;
+
+fn policy(mode: &str) -> Value {
+    json!({"accessPolicy": {"namespacedRules": {"mode": mode}}})
+}
+
+fn selected(label: &str) -> Value {
+    json!({"accessPolicy": {"namespacedRules": {
+        "mode": "FromSelector", "namespaceSelector": {"matchLabels": {"guest": label}},
+    }}})
+}
+
+fn set_policies(world: &Installation, repo: &Value, destination: &Value) {
+    world.apply(&world.repo("repo", repo));
+    world.apply(&world.destination("prod", "clusters/prod", destination));
+}
+
+#[test]
+fn both_policies_must_let_a_rule_in_and_revocation_keeps_its_files() {
+    let world = Installation::start("policies");
+    let guest = world.plane.namespace("policies-guest");
+    let config_map = |name: &str, value: &str| {
+        let mut object = world.config_map(name, value);
+        object["metadata"]["namespace"] = json!(guest);
+        world.apply(&object);
+    };
+    config_map("web", "one");
+    world.apply(&world.guest_rule(&guest, &json!([{"resources": ["configmaps"]}])));
+    let rule = ["-n", &guest, "get", "watchrule", "guest", "-o"];
+    let await_rule = |status: &str, reason: &str| {
+        soon(&format!("the rule is {reason}"), || {
+            let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")]}"#;
+            let seen = world.kubectl(&[&rule[..], &[ready]].concat());
+            let ready: Value = serde_json::from_str(&seen).unwrap_or_default();
+            if ready["status"] == status && ready["reason"] == reason {
+                Ok(ready["message"].as_str().unwrap().to_owned())
+            } else {
+                Err(seen)
+            }
+        })
+    };
+    let message = await_rule("False", "AccessDenied");
+    assert!(
+        message.contains("GitDestination") && message.contains("namespacedRules"),
+        "{message}"
+    );
+    set_policies(&world, &json!({}), &policy("AllNamespaces"));
+    soon("the repository refuses", || {
+        let message = await_rule("False", "AccessDenied");
+        if message.contains("GitRepoConfig") {
+            Ok(())
+        } else {
+            Err(message)
+        }
+    });
+    assert_eq!(world.commits(), 0);
+
+    set_policies(&world, &policy("AllNamespaces"), &selected(&guest));
+    await_rule("False", "AccessDenied");
+    world.kubectl(&["label", "namespace", &guest, &format!("guest={guest}")]);
+    await_rule("True", "Watching");
+    world.await_mirror(&[Expected::config_maps(&guest)]);
+
+    // The type is watched for a rule of the home namespace too, so the guest's changes are seen.
+    let home = &world.namespace;
+    world.kubectl(&["label", "namespace", home, &format!("guest={guest}")]);
+    world.apply(&world.rule("own", &json!([{"resources": ["configmaps"]}])));
+    world.apply(&world.config_map("home", "x"));
+    world.await_names(&["home"]);
+    world.kubectl(&["label", "namespace", &guest, "guest-"]);
+    await_rule("False", "AccessDenied");
+    config_map("web", "two");
+    config_map("new", "x");
+    world.kubectl(&["-n", &guest, "delete", "configmap", "web"]);
+    world.apply(&world.config_map("home", "changed"));
+    world.await_file("home", "changed");
+    let path = format!("core/v1/configmaps/{guest}/web.yaml");
+    let files = world.files();
+    assert!(
+        files[&path].contains("value: one"),
+        "the file stays as it was"
+    );
+    assert!(!files.contains_key(&path.replace("web", "new")));
+
+    world.kubectl(&["label", "namespace", &guest, &format!("guest={guest}")]);
+    await_rule("True", "Watching");
+    world.await_mirror(&[
+        Expected::config_maps(&guest),
+        Expected::config_maps(&world.namespace),
+    ]);
+}
+
+#[test]
+fn a_branch_must_be_one_that_the_repository_allows() {
+    let world = Installation::start("branches");
+    world.apply(&world.repo("repo", &json!({"allowedBranches": ["release/*"]})));
+    world.await_ready("gitdestination/prod", "False", "BranchNotAllowed");
+    let release = json!({"branch": "release/1"});
+    world.apply(&world.destination("prod", "clusters/prod", &release));
+    world.apply(&world.config_map("web", "x"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.await_mirror_of(
+        "release/1",
+        "clusters/prod/",
+        &[Expected::config_maps(&world.namespace)],
+    );
+    assert_eq!(world.repository.tip("main"), None);
+}

@@ -1,0 +1,115 @@
+//! What limits deletions.
+
+use serde_json::json;
+
+use super::installation::{Installation, soon};
+use super::oracle::Expected;
+
+/// So many ConfigMaps, mirrored, and the operator stopped.
+fn mirrored_and_stopped(name: &str, count: usize) -> Installation {
+    let mut world = Installation::prepare(name);
+    let objects: Vec<_> = (0..count)
+        .map(|number| world.config_map(&format!("object-{number:03}"), "x"))
+        .collect();
+    world.create_all(&objects);
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.stop();
+    world
+}
+
+#[test]
+fn a_cap_lets_so_many_files_go_in_each_cycle_in_the_order_of_their_paths() {
+    let mut world = mirrored_and_stopped("cap", 250);
+    world.apply(&world.config_map("stays", "x"));
+    world.kubectl(&["label", "configmap", "stays", "keep=yes"]);
+    world.delete_config_maps("keep!=yes");
+    world.settings.deletes_cap = Some(0);
+    world.run();
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_file("stays", "value: x");
+    world.assert_quiet();
+    assert_eq!(world.names().len(), 251, "a cap of zero deletes nothing");
+    let before = world.commits();
+    world.stop();
+
+    world.settings.deletes_cap = Some(100);
+    world.run();
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    assert_eq!(world.commits(), before + 3);
+    let history = world.repository.history("main");
+    let first = &history[history.len() - before - 1];
+    let changed = world
+        .repository
+        .git(&["show", "--name-only", "--format=", first]);
+    let gone: Vec<&str> = changed.lines().collect();
+    assert_eq!(gone.len(), 100);
+    assert!(gone[0].ends_with("object-000.yaml") && gone[99].ends_with("object-099.yaml"));
+}
+
+#[test]
+fn the_guard_stops_the_disappearance_of_everything_until_it_is_acknowledged() {
+    let mut world = mirrored_and_stopped("guard", 12);
+    world.apply(&world.destination("beside", "clusters/beside", &json!({})));
+    world.apply(&world.rule_to(
+        "beside",
+        "beside",
+        &json!([{"resources": ["resourcequotas"]}]),
+    ));
+    world.kubectl(&["create", "quota", "limit", "--hard=pods=3"]);
+    world.delete_config_maps("");
+    world.run();
+    let message = world.await_ready("gitdestination/prod", "False", "MassDeleteGuard");
+    assert!(message.contains("acknowledge-mass-delete"), "{message}");
+    world.await_ready("gitdestination/beside", "True", "InSync");
+    world.assert_quiet();
+    assert_eq!(world.names().len(), 12);
+    let guard = "jsonpath={.status.massDeleteGuard.id}";
+    let id = world.kubectl(&["get", "gitdestination", "prod", "-o", guard]);
+    let wrong = "configbutler.ai/acknowledge-mass-delete=another";
+    world.kubectl(&["annotate", "gitdestination", "prod", wrong]);
+    world.assert_quiet();
+    assert_eq!(world.names().len(), 12);
+    let acknowledge = format!("configbutler.ai/acknowledge-mass-delete={id}");
+    world.kubectl(&[
+        "annotate",
+        "--overwrite",
+        "gitdestination",
+        "prod",
+        &acknowledge,
+    ]);
+    world.await_mirror(&[]);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    let quotas =
+        Expected::new("", "v1", "resourcequotas", "ResourceQuota").within(&world.namespace);
+    world.await_mirror_of("main", "clusters/beside/", &[quotas]);
+}
+
+#[test]
+fn prune_modes_keep_what_was_not_seen_to_go() {
+    let mut world = mirrored_and_stopped("modes", 3);
+    let prune =
+        |mode: &str| world.destination("prod", "clusters/prod", &json!({"prune": {"mode": mode}}));
+    world.apply(&prune("OnEvent"));
+    let never = prune("Never");
+    world.kubectl(&["delete", "configmap", "object-000"]);
+    world.run();
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.assert_quiet();
+    assert_eq!(world.names().len(), 3, "its deletion was not seen");
+    world.kubectl(&["delete", "configmap", "object-001"]);
+    world.await_names(&["object-000", "object-002"]);
+    world.apply(&never);
+    soon("the new spec is observed", || {
+        let observed = "jsonpath={.metadata.generation} {.status.observedGeneration}";
+        let seen = world.kubectl(&["get", "gitdestination", "prod", "-o", observed]);
+        match seen.split_once(' ') {
+            Some((one, other)) if one == other => Ok(()),
+            _ => Err(seen),
+        }
+    });
+    world.kubectl(&["delete", "configmap", "object-002"]);
+    world.assert_quiet();
+    assert_eq!(world.names(), ["object-000", "object-002"]);
+}

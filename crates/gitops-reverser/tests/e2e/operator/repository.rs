@@ -1,0 +1,75 @@
+//! Whether the repository can be reached, and what status says.
+
+use reverser_testkit::git_server::HttpFront;
+use serde_json::json;
+
+use super::installation::Installation;
+use super::oracle::Expected;
+
+fn secret(world: &Installation, password: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "access", "namespace": world.namespace},
+        "stringData": {"username": "reverser", "password": password},
+    })
+}
+
+#[test]
+fn what_is_wrong_with_a_repository_is_said_and_its_repair_noticed() {
+    let world = Installation::prepare("reach");
+    let server = HttpFront::start(world.folder.path());
+    // reverser:right
+    server.require(&["Basic cmV2ZXJzZXI6cmlnaHQ="]);
+    let with_secret =
+        |name: &str| json!({"repoUrl": server.url(name), "secretRef": {"name": "access"}});
+    let mut world = world;
+    world.apply(&world.repo("repo", &with_secret("repo.git")));
+    world.apply(&world.config_map("web", "x"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    world.await_ready("gitrepoconfig/repo", "False", "SecretNotFound");
+    let message = world.await_ready("gitdestination/prod", "False", "SecretNotFound");
+    assert!(message.contains("access"), "{message}");
+
+    world.apply(&secret(&world, "wrong"));
+    world.await_ready("gitrepoconfig/repo", "False", "CredentialsRefused");
+    let message = world.await_ready("gitdestination/prod", "False", "CredentialsRefused");
+    assert!(!message.contains("wrong"), "{message}");
+
+    world.apply(&secret(&world, "right"));
+    world.await_ready("gitrepoconfig/repo", "True", "Reachable");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+
+    world.apply(&world.repo("repo", &with_secret("nothing.git")));
+    world.await_ready("gitrepoconfig/repo", "False", "Unreachable");
+    world.await_ready("gitdestination/prod", "False", "Unreachable");
+    world.apply(&world.repo("repo", &with_secret("repo.git")));
+    world.await_ready("gitrepoconfig/repo", "True", "Reachable");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+}
+
+#[test]
+fn without_its_repository_or_without_the_destination_files_stay() {
+    let world = Installation::start("keeping");
+    world.apply(&world.config_map("web", "x"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.await_names(&["web"]);
+    world.kubectl(&["delete", "gitrepoconfig", "repo"]);
+    world.await_ready("gitdestination/prod", "False", "ReferenceNotFound");
+    world.await_ready("watchrule/rule", "False", "ReferenceNotReady");
+    world.kubectl(&["delete", "configmap", "web"]);
+    world.assert_quiet();
+    assert_eq!(world.names(), ["web"], "nobody writes there any more");
+
+    world.apply(&world.config_map("new", "x"));
+    world.apply(&world.repo("repo", &json!({})));
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.kubectl(&["delete", "gitdestination", "prod"]);
+    world.await_ready("watchrule/rule", "False", "ReferenceNotFound");
+    world.assert_quiet();
+    assert_eq!(world.names(), ["new"]);
+    world.apply(&world.destination("prod", "clusters/prod", &json!({})));
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+}
