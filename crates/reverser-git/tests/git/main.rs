@@ -18,6 +18,7 @@ mod signing;
 mod names;
 mod secrecy;
 mod model;
+mod large;
 
 #[test]
 fn every_test_file_is_listed() {
