@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
+use reverser_core::canon::say_the_same;
 use reverser_core::commit_message::{Attribution, message};
 use reverser_core::plan::{Delete, MassDelete, Plan, Proofs, PrunePolicy, Put, TreeFile, Wanted};
 use reverser_core::repo_path::RepoPath;
-use reverser_core::yaml_read;
 use reverser_git::{
     Change, CommitId, CommitPlan, CommitTime, EntryKind, FolderPath, Mirror, PathRefusal, Person,
     PushOptions, PushOutcome, RefusedChange, Stamp,
@@ -290,7 +290,13 @@ fn plan_on_tip(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refus
             return Ok(None);
         }
     };
-    let skip = job.folder.as_str().len() + 1;
+    let folder = job.folder.as_str();
+    // The root of a repository has no name and no slash behind it.
+    let skip = if folder.is_empty() {
+        0
+    } else {
+        folder.len() + 1
+    };
     let files = snapshot.iter().filter_map(|entry| {
         let path = std::str::from_utf8(entry.path).ok()?.get(skip..)?;
         let blob = entry.blob.filter(|_| entry.kind == EntryKind::File)?;
@@ -328,8 +334,8 @@ fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<b
         None => std::str::from_utf8(blobs.found.get(&git_id(blob))?).ok(),
     };
     let says_the_same = |(_, there, wanted): &&(&RepoPath, BlobId, BlobId)| {
-        let read = |blob| yaml_read::read(content(blob)?).ok();
-        read(*there).is_some_and(|file| read(*wanted) == Some(file))
+        let pair = content(*there).zip(content(*wanted));
+        pair.is_some_and(|(file, wanted)| say_the_same(file, wanted))
     };
     let equal: Vec<_> = doubtful
         .iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reverser_core::canon::{Manifest, RULES, canonicalise, rules_that_change};
+use reverser_core::canon::{Manifest, RULES, canonicalise, rules_that_change, say_the_same};
 use reverser_core::object::Object;
 use reverser_core::yaml_read;
 
@@ -73,7 +73,11 @@ fn each_live_object_gives_its_file() {
             canonical.to_yaml(),
             case.manifest
         );
-        assert!(canonical.says_the_same_as(&case.manifest), "{}", case.name);
+        assert!(
+            say_the_same(&canonical.to_yaml(), &case.manifest),
+            "{}",
+            case.name
+        );
     }
 }
 
