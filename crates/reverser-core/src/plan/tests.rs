@@ -1,0 +1,399 @@
+//! What is wanted, what is there, what is known, and what follows.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::object_key::ObjectKey;
+use crate::scope::{Listed, Listing, ScopeKey};
+use crate::selection::{Names, Reach, ResourceName, RulePart};
+
+const ALL: Operations = Operations {
+    create: true,
+    update: true,
+    delete: true,
+};
+
+fn config_maps() -> TypeKey {
+    TypeKey::new("", "v1", "configmaps").unwrap()
+}
+
+fn path(name: &str) -> RepoPath {
+    RepoPath::of(&ObjectKey::new(config_maps(), Some("shop".into()), name).unwrap())
+}
+
+fn blob(text: &str) -> BlobId {
+    BlobId::of(text.as_bytes())
+}
+
+fn wanted(objects: &[(&str, &str)], operations: Operations) -> BTreeMap<RepoPath, Wanted> {
+    let wanted = |text| Wanted {
+        blob: blob(text),
+        operations,
+    };
+    objects
+        .iter()
+        .map(|(name, text)| (path(name), wanted(text)))
+        .collect()
+}
+
+fn complete() -> Proofs {
+    let mut proofs = Proofs::default();
+    let scope = ScopeKey {
+        type_key: config_maps(),
+        namespace: None,
+    };
+    if let Listed::Complete(proof) = Listing::start(scope).finish() {
+        proofs.complete.insert(proof);
+    }
+    proofs.deletable.insert(config_maps(), Prunable::new(true));
+    proofs
+}
+
+fn policy() -> PrunePolicy {
+    PrunePolicy {
+        mode: PruneMode::Always,
+        cap: None,
+        guard: true,
+        acknowledged: None,
+    }
+}
+
+fn plan_for(
+    wanted: &BTreeMap<RepoPath, Wanted>,
+    tree: &[(String, &str)],
+    proofs: &Proofs,
+    policy: &PrunePolicy,
+) -> Plan {
+    let files = tree.iter().map(|(path, text)| TreeFile {
+        path,
+        blob: blob(text),
+    });
+    plan(wanted, files, proofs, policy)
+}
+
+fn tree(objects: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
+    objects
+        .iter()
+        .map(|(name, text)| (path(name).to_string(), *text))
+        .collect()
+}
+
+fn names(deletes: &[Delete]) -> Vec<&str> {
+    deletes
+        .iter()
+        .map(|delete| delete.path().as_str())
+        .collect()
+}
+
+#[test]
+fn what_is_equal_needs_nothing() {
+    let wanted = wanted(&[("a", "1"), ("b", "2")], ALL);
+    let plan = plan_for(
+        &wanted,
+        &tree(&[("a", "1"), ("b", "2")]),
+        &complete(),
+        &policy(),
+    );
+    assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn new_and_changed_objects_are_written() {
+    let wanted = wanted(&[("a", "1"), ("b", "2"), ("c", "3")], ALL);
+    let plan = plan_for(
+        &wanted,
+        &tree(&[("a", "1"), ("b", "old")]),
+        &complete(),
+        &policy(),
+    );
+    let puts: Vec<_> = plan
+        .puts
+        .iter()
+        .map(|put| (put.path.clone(), put.replaces))
+        .collect();
+    assert_eq!(puts, [(path("b"), Some(blob("old"))), (path("c"), None)]);
+}
+
+#[test]
+fn a_file_goes_only_with_a_proof() {
+    let there = tree(&[("a", "1")]);
+    let nothing = BTreeMap::new();
+    let unknown = plan_for(&nothing, &there, &Proofs::default(), &policy());
+    assert_eq!((unknown.deletes.len(), unknown.unproven), (0, 1));
+    let listed = plan_for(&nothing, &there, &complete(), &policy());
+    assert_eq!(listed.deletes[0].proof(), DeleteProof::AbsentFromList);
+    let mut seen = Proofs::default();
+    seen.of_file.insert(path("a"), DeleteProof::Deleted);
+    assert_eq!(
+        plan_for(&nothing, &there, &seen, &policy()).deletes.len(),
+        1
+    );
+    let gone = Proofs {
+        gone_types: GoneTypes::new(Some(Arc::default()), vec![every_type()]),
+        ..Proofs::default()
+    };
+    let there = [(orders("v1", "a"), "1")];
+    let plan = plan_for(&nothing, &there, &gone, &policy());
+    assert_eq!(plan.deletes[0].proof(), DeleteProof::TypeGone);
+}
+
+#[test]
+fn foreign_files_are_never_touched() {
+    let foreign = [
+        "README.md",
+        "kustomization.yaml",
+        "core/v1/configmaps/shop/Web.yaml",
+        "x/y",
+    ];
+    let there: Vec<_> = foreign.map(|path| (path.to_owned(), "x")).into();
+    let plan = plan_for(&BTreeMap::new(), &there, &complete(), &policy());
+    assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn a_path_that_no_object_of_the_type_can_have_is_foreign() {
+    let there = vec![("core/v1/configmaps/values.yaml".to_owned(), "x")];
+    let plan = plan_for(&BTreeMap::new(), &there, &complete(), &policy());
+    assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn a_rule_without_delete_keeps_its_files_whatever_its_neighbours_say() {
+    let keeps = |reach: &[(Reach, bool)]| {
+        let mut prunable = Prunable::new(true);
+        for (reach, deletes) in reach {
+            prunable.add(reach, *deletes);
+        }
+        let mut proofs = complete();
+        proofs.deletable.insert(config_maps(), prunable);
+        plan_for(&BTreeMap::new(), &tree(&[("a", "1")]), &proofs, &policy())
+            .deletes
+            .is_empty()
+    };
+    let here = || Reach::Namespace("shop".into());
+    let elsewhere = || Reach::Namespace("blog".into());
+    let selected = || Reach::Namespaces(crate::labels::LabelSelector::default());
+    assert!(!keeps(&[(here(), true)]));
+    assert!(keeps(&[(here(), false), (elsewhere(), true)]));
+    assert!(keeps(&[(here(), false), (here(), true)]));
+    assert!(keeps(&[(selected(), false), (here(), true)]));
+    assert!(!keeps(&[(elsewhere(), false), (here(), true)]));
+}
+
+#[test]
+fn operations_filter_differences() {
+    let there = tree(&[("a", "old"), ("gone", "1")]);
+    let only = |create, update, delete| {
+        let operations = Operations {
+            create,
+            update,
+            delete,
+        };
+        let mut proofs = complete();
+        if !delete {
+            proofs.deletable.clear();
+        }
+        let wanted = wanted(&[("a", "new"), ("b", "1")], operations);
+        let plan = plan_for(&wanted, &there, &proofs, &policy());
+        let puts: Vec<_> = plan.puts.iter().map(|put| put.path.to_string()).collect();
+        (puts, plan.deletes.len())
+    };
+    assert_eq!(only(true, false, false), (vec![path("b").to_string()], 0));
+    assert_eq!(only(false, true, false), (vec![path("a").to_string()], 0));
+    assert_eq!(only(false, false, true), (vec![], 1));
+}
+
+#[test]
+fn prune_modes_ask_for_more_proof() {
+    let mut proofs = complete();
+    proofs.of_file.insert(path("seen"), DeleteProof::Deleted);
+    let there = tree(&[("absent", "1"), ("seen", "1")]);
+    let deletes = |mode| {
+        let policy = PrunePolicy { mode, ..policy() };
+        plan_for(&BTreeMap::new(), &there, &proofs, &policy)
+            .deletes
+            .len()
+    };
+    assert_eq!(deletes(PruneMode::Always), 2);
+    assert_eq!(deletes(PruneMode::OnEvent), 1);
+    assert_eq!(deletes(PruneMode::Never), 0);
+}
+
+fn many(count: usize) -> Vec<(String, &'static str)> {
+    (0..count)
+        .map(|index| (path(&format!("n{index:03}")).to_string(), "1"))
+        .collect()
+}
+
+#[test]
+fn the_cap_lets_a_cycle_delete_so_many_in_the_order_of_paths() {
+    let wanted = wanted(&[("keep", "1")], ALL);
+    let mut there = many(20);
+    there.push((path("keep").to_string(), "1"));
+    let capped = |cap| {
+        plan_for(
+            &wanted,
+            &there,
+            &complete(),
+            &PrunePolicy {
+                cap: Some(cap),
+                ..policy()
+            },
+        )
+    };
+    let plan = capped(3);
+    let first = [path("n000"), path("n001"), path("n002")];
+    assert_eq!(names(&plan.deletes), first.each_ref().map(RepoPath::as_str));
+    assert_eq!(plan.capped, 17);
+    assert_eq!(capped(0).deletes, []);
+}
+
+#[test]
+fn the_guard_stops_the_disappearance_of_everything_until_it_is_released() {
+    let nothing = BTreeMap::new();
+    let all = many(11);
+    let stopped = plan_for(&nothing, &all, &complete(), &policy());
+    assert_eq!(stopped.deletes, []);
+    let stop = stopped.stopped.unwrap();
+    assert_eq!(stop.deletions, 11);
+    let release = |id: &str| PrunePolicy {
+        acknowledged: Some(id.into()),
+        ..policy()
+    };
+    assert_eq!(
+        plan_for(&nothing, &all, &complete(), &release(&stop.id))
+            .deletes
+            .len(),
+        11
+    );
+    assert_eq!(
+        plan_for(&nothing, &all, &complete(), &release("other"))
+            .deletes
+            .len(),
+        0
+    );
+    let disabled = PrunePolicy {
+        guard: false,
+        ..policy()
+    };
+    assert_eq!(
+        plan_for(&nothing, &all, &complete(), &disabled)
+            .deletes
+            .len(),
+        11
+    );
+}
+
+#[test]
+fn files_that_nobody_can_prove_to_be_gone_do_not_switch_the_guard_off() {
+    let mut all = many(11);
+    all.push(("example.com/v1/things/shop/a.yaml".to_owned(), "1"));
+    let plan = plan_for(&BTreeMap::new(), &all, &complete(), &policy());
+    assert_eq!((plan.deletes.len(), plan.unproven), (0, 1));
+    assert!(plan.stopped.is_some());
+}
+
+#[test]
+fn the_guard_lets_work_pass() {
+    let nothing = BTreeMap::new();
+    assert_eq!(
+        plan_for(&nothing, &many(10), &complete(), &policy())
+            .deletes
+            .len(),
+        10
+    );
+    let keep = wanted(&[("keep", "1")], ALL);
+    let mut there = many(500);
+    there.push((path("keep").to_string(), "1"));
+    assert_eq!(
+        plan_for(&keep, &there, &complete(), &policy())
+            .deletes
+            .len(),
+        500
+    );
+    for proof in [
+        DeleteProof::Deleted,
+        DeleteProof::RuleDeleted,
+        DeleteProof::TypeGone,
+    ] {
+        let mut proofs = Proofs::default();
+        for index in 0..30 {
+            proofs.of_file.insert(path(&format!("n{index:03}")), proof);
+        }
+        assert_eq!(
+            plan_for(&nothing, &many(30), &proofs, &policy())
+                .deletes
+                .len(),
+            30
+        );
+    }
+}
+
+fn every_type() -> RulePart {
+    RulePart {
+        operations: ALL,
+        groups: Names::All,
+        versions: Names::All,
+        resources: vec![ResourceName::Every],
+        include_owned: false,
+        reach: Reach::Cluster,
+    }
+}
+
+fn orders(version: &str, name: &str) -> String {
+    format!("shop.example.com/{version}/orders/shop/{name}.yaml")
+}
+
+fn complete_orders(version: &str) -> Proofs {
+    let type_key = TypeKey::new("shop.example.com", version, "orders").unwrap();
+    let mut proofs = Proofs::default();
+    let scope = ScopeKey {
+        type_key: type_key.clone(),
+        namespace: None,
+    };
+    if let Listed::Complete(proof) = Listing::start(scope).finish() {
+        proofs.complete.insert(proof);
+    }
+    proofs.needed.insert(type_key.clone());
+    proofs.deletable.insert(type_key, Prunable::new(true));
+    proofs
+}
+
+#[test]
+fn an_object_that_is_followed_in_another_version_moves_past_guard_and_cap() {
+    let names: Vec<String> = (10..30).map(|number| format!("o{number}")).collect();
+    let tree: Vec<_> = names.iter().map(|name| (orders("v1", name), "1")).collect();
+    let key = TypeKey::new("shop.example.com", "v2", "orders").unwrap();
+    let place = |name: &String| {
+        RepoPath::of(&ObjectKey::new(key.clone(), Some("shop".into()), name).unwrap())
+    };
+    let content = Wanted {
+        blob: blob("2"),
+        operations: ALL,
+    };
+    let wanted: BTreeMap<_, _> = names.iter().map(|name| (place(name), content)).collect();
+    let policy = PrunePolicy {
+        cap: Some(1),
+        ..policy()
+    };
+    let plan = plan_for(&wanted, &tree, &complete_orders("v2"), &policy);
+    assert_eq!((plan.puts.len(), plan.deletes.len()), (20, 20));
+    assert!(
+        plan.deletes
+            .iter()
+            .all(|delete| delete.proof() == DeleteProof::Moved)
+    );
+}
+
+#[test]
+fn the_list_of_another_version_proves_absence_unless_the_own_one_is_needed_and_unknown() {
+    let tree = [(orders("v1", "gone"), "1")];
+    let mut proofs = complete_orders("v2");
+    let plan = plan_for(&BTreeMap::new(), &tree, &proofs, &policy());
+    assert_eq!(plan.deletes[0].proof(), DeleteProof::AbsentFromList);
+    proofs
+        .needed
+        .insert(TypeKey::new("shop.example.com", "v1", "orders").unwrap());
+    let plan = plan_for(&BTreeMap::new(), &tree, &proofs, &policy());
+    assert_eq!((plan.deletes.len(), plan.unproven), (0, 1));
+}
