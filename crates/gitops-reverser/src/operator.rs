@@ -175,7 +175,9 @@ pub async fn run(
     ));
     let gauges = Arc::new(Gauges::default());
     observing::show_state(&telemetry, &common, gauges.clone());
-    let (reports_tx, reports) = mpsc::channel(256);
+    // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
+    // writer to take a change, would wait for ever. Only news is reported.
+    let (reports_tx, reports) = mpsc::unbounded_channel();
     let (statuses, statuses_rx) = watch::channel(Statuses::default());
     let mut tasks = JoinSet::new();
     tasks.spawn(crate::configuration::follow(
@@ -239,7 +241,7 @@ struct Inputs {
     observed: mpsc::Receiver<Observed>,
     configuration: watch::Receiver<Option<Arc<Configuration>>>,
     served: watch::Receiver<Option<Served>>,
-    reports: mpsc::Receiver<FromWriter>,
+    reports: mpsc::UnboundedReceiver<FromWriter>,
 }
 
 struct Operator {

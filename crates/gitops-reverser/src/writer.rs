@@ -124,7 +124,7 @@ pub struct Writer {
     labels: BranchLabels,
     access: AccessSource,
     destinations: BTreeMap<Id, DestinationState>,
-    reports: mpsc::Sender<FromWriter>,
+    reports: mpsc::UnboundedSender<FromWriter>,
     /// With the attempt while one runs.
     mirror: Option<Mirror>,
     /// Where contents can be put at any time, also while an attempt runs.
@@ -188,7 +188,7 @@ impl Writer {
         common: Arc<Common>,
         target: Target,
         access: AccessSource,
-        reports: mpsc::Sender<FromWriter>,
+        reports: mpsc::UnboundedSender<FromWriter>,
     ) -> Self {
         Self {
             settings,
@@ -312,11 +312,11 @@ impl Writer {
         let Turn { permits, access } = turn;
         let access = match access {
             Ok(access) => access,
-            Err(refusal) => return self.fail(&refusal).await,
+            Err(refusal) => return self.fail(&refusal),
         };
         let mirror = match self.take_mirror().await {
             Ok(mirror) => mirror,
-            Err(refusal) => return self.fail(&refusal).await,
+            Err(refusal) => return self.fail(&refusal),
         };
         let now = Instant::now();
         // A look at a quiet remote fetches; a batch relies on the tip that is known.
@@ -372,7 +372,7 @@ impl Writer {
                 self.moves = 0;
                 self.must_fetch = false;
                 self.not_before = None;
-                self.take_results(jobs).await;
+                self.take_results(jobs);
             }
             End::Moved => {
                 self.put_back(jobs);
@@ -386,7 +386,7 @@ impl Writer {
             }
             End::Failed(refusal) => {
                 self.put_back(jobs);
-                self.fail(&refusal).await;
+                self.fail(&refusal);
             }
         }
         if pushed {
@@ -396,10 +396,10 @@ impl Writer {
             }
         }
         self.show_depth(pushed);
-        self.report_all().await;
+        self.report_all();
     }
 
-    async fn take_results(&mut self, jobs: Vec<Job>) {
+    fn take_results(&mut self, jobs: Vec<Job>) {
         let now = Instant::now();
         for job in jobs {
             let id = job.id.clone();
@@ -418,7 +418,7 @@ impl Writer {
                 });
             }
             if content_missing {
-                let _ = self.reports.send(FromWriter::ContentMissing(id)).await;
+                let _ = self.reports.send(FromWriter::ContentMissing(id));
             }
         }
     }
@@ -431,7 +431,7 @@ impl Writer {
         }
     }
 
-    async fn fail(&mut self, refusal: &Refusal) {
+    fn fail(&mut self, refusal: &Refusal) {
         self.failures += 1;
         let after = after_failures(self.failures);
         self.not_before = Some(Instant::now() + after);
@@ -444,17 +444,14 @@ impl Writer {
         for state in self.destinations.values_mut() {
             state.fail(refusal);
         }
-        self.report_all().await;
+        self.report_all();
     }
 
-    async fn report_all(&mut self) {
+    fn report_all(&mut self) {
         for (id, state) in &mut self.destinations {
             if let Some(report) = state.changed_report() {
                 // Nobody listens only while the process ends.
-                let _ = self
-                    .reports
-                    .send(FromWriter::Report(id.clone(), report))
-                    .await;
+                let _ = self.reports.send(FromWriter::Report(id.clone(), report));
             }
         }
     }

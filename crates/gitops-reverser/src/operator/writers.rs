@@ -19,7 +19,7 @@ pub(super) struct Writers {
     client: Client,
     settings: WriterSettings,
     common: Arc<Common>,
-    reports: mpsc::Sender<FromWriter>,
+    reports: mpsc::UnboundedSender<FromWriter>,
     running: HashMap<Target, Running>,
 }
 
@@ -33,7 +33,7 @@ impl Writers {
         client: Client,
         settings: WriterSettings,
         common: Arc<Common>,
-        reports: mpsc::Sender<FromWriter>,
+        reports: mpsc::UnboundedSender<FromWriter>,
     ) -> Self {
         Self {
             client,

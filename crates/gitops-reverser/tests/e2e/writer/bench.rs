@@ -93,7 +93,7 @@ impl Bench {
 
     pub(super) fn run_branch(&self, branch: &str) -> Running<'_> {
         let (inbox, receiver) = mpsc::channel(1024);
-        let (reports, mut told) = mpsc::channel(64);
+        let (reports, mut told) = mpsc::unbounded_channel();
         let anonymous = Access {
             credentials: Credentials::anonymous(),
             signer: None,
