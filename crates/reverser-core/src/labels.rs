@@ -71,12 +71,6 @@ impl LabelSelector {
     pub fn selects<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(&label))
     }
-
-    /// Whether it asks nothing.
-    #[must_use]
-    pub fn selects_everything(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -76,12 +76,6 @@ impl AllowedRepoUrls {
     pub fn allows(&self, url: &RemoteUrl) -> bool {
         self.0.is_empty() || self.0.iter().any(|glob| glob.matches(url.as_str()))
     }
-
-    /// Whether every repository may be written.
-    #[must_use]
-    pub fn allows_everything(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl UrlGlob {
@@ -271,7 +265,6 @@ mod tests {
     #[test]
     fn no_pattern_allows_everything() {
         let globs = AllowedRepoUrls::parse([], ALL).unwrap();
-        assert!(globs.allows_everything());
         assert!(globs.allows(&RemoteUrl::parse("https://anywhere/a", ALL).unwrap()));
     }
 
