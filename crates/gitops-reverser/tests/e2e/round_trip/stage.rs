@@ -23,8 +23,12 @@ use super::cases::{Case, How, Setup};
 /// The namespace of every object that does not name its own.
 const NAMESPACE: &str = "shop";
 
-/// Controllers work within seconds; the slowest is the one that empties namespaces.
-const SOON: Duration = Duration::from_mins(1);
+/// Controllers work within seconds, but one that fails waits longer each time: the server gives up
+/// emptying a kind after a minute, and then begins again.
+const SOON: Duration = Duration::from_mins(5);
+
+/// A server that does not answer within this is asked again.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// Finalizers of persons and of controllers that do not run here.
 const NOBODY_REMOVES: &[&str] = &[
@@ -293,10 +297,9 @@ impl Stage {
 impl Place {
     /// Whether the object is gone; finalizers that would hold it for ever are taken off.
     async fn is_gone(&self) -> Result<(), String> {
-        let found = self
-            .api
-            .get_opt(&self.name)
+        let found = tokio::time::timeout(ANSWER, self.api.get_opt(&self.name))
             .await
+            .map_err(|_| "no answer".to_owned())?
             .map_err(|error| error.to_string())?;
         let Some(object) = found else {
             return Ok(());
