@@ -409,6 +409,7 @@ mod tests {
                 kind: "Kind".into(),
                 namespaced,
                 preferred,
+                scale: false,
             };
         Catalogue::from_types(vec![
             served("", "v1", "configmaps", true, true),
@@ -556,6 +557,7 @@ mod tests {
             kind: "Kind".into(),
             namespaced: true,
             preferred: true,
+            scale: false,
         };
         assert!(exclusions.contain(&served("batch", "jobs")));
         assert!(!exclusions.contain(&served("batch.volcano.sh", "jobs")));

@@ -6,19 +6,16 @@ use tokio::task::{Id, JoinSet};
 
 use super::OperatorError;
 
+/// What runs beside the operator's loop.
 #[derive(Default)]
-pub(super) struct Parts {
+pub struct Parts {
     tasks: JoinSet<Option<OperatorError>>,
     names: HashMap<Id, &'static str>,
 }
 
 impl Parts {
     /// Starts a part that is not to end.
-    pub(super) fn spawn(
-        &mut self,
-        name: &'static str,
-        part: impl Future<Output = ()> + Send + 'static,
-    ) {
+    pub fn spawn(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
         self.spawn_ending(name, async {
             part.await;
             None
