@@ -40,3 +40,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end -}}
 {{- end -}}
+
+{{/* The labels and more, of which those that are given count: (list . more). */}}
+{{- define "reverser.labelsWith" -}}
+{{- toYaml (merge (deepCopy (last .)) (include "reverser.labels" (first .) | fromYaml)) -}}
+{{- end -}}

@@ -8,7 +8,7 @@ use reverser_testkit::control_plane::{ControlPlane, User};
 use reverser_testkit::{command, tools};
 use serde_json::{Map, Value, json};
 
-use crate::chart::{Helm, NAMESPACE, VALUE_SETS};
+use crate::chart::{Helm, VALUE_SETS};
 use crate::manifests::kustomized;
 use crate::repository;
 
@@ -87,7 +87,8 @@ fn what_is_rendered_is_valid_by_the_schemas_of_the_server_and_accepted_by_it() {
     fs::create_dir(&schemas).unwrap();
     write_schemas(&plane, &schemas);
     let mut create = plane.kubectl(User::Alice);
-    command::run(create.args(["create", "namespace", NAMESPACE]));
+    let namespace = repository::path("config/manager/namespace.yaml");
+    command::run(create.args(["apply", "-f"]).arg(namespace));
 
     let helm = Helm::new();
     let mut rendered: BTreeMap<String, String> = VALUE_SETS
