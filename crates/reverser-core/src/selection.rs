@@ -411,6 +411,7 @@ mod tests {
                 kind: "Kind".into(),
                 namespaced,
                 preferred,
+                scale: false,
             };
         Catalogue::from_types(vec![
             served("", "v1", "configmaps", true, true),
@@ -572,6 +573,7 @@ mod tests {
             kind: "Kind".into(),
             namespaced: true,
             preferred: true,
+            scale: false,
         };
         assert!(exclusions.contain(&served("batch", "jobs")));
         assert!(!exclusions.contain(&served("batch.volcano.sh", "jobs")));
