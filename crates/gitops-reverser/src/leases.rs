@@ -18,10 +18,15 @@ mod document;
 pub mod hold;
 /// Does what the claim says.
 mod keeper;
+/// Whose turn a branch is, among installations.
+pub mod branch;
 /// One leader among the replicas of an installation.
 pub mod leader;
 /// The label by which a Service finds the leader's pod.
 pub mod pod_label;
+
+#[cfg(test)]
+mod model;
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub use self::ends::{Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
 pub use self::redacting::KeySource;
-pub use self::standing_by::Replicas;
+pub use self::standing_by::{BranchTurns, Replicas};
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
@@ -90,6 +90,8 @@ pub struct OperatorSettings {
     pub namespace: String,
     /// How replicas agree on a leader; nothing where this is the only one.
     pub replicas: Option<Replicas>,
+    /// How installations take turns at a branch; nothing where this is the only one.
+    pub turns: Option<BranchTurns>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
     pub own_labels: Option<String>,
 }
@@ -144,6 +146,13 @@ impl OperatorSettings {
             namespace: config.default_namespace.clone(),
             replicas: ownership.leader_elect.then(|| Replicas {
                 leases: ownership.leases.clone(),
+            }),
+            turns: Some(BranchTurns {
+                leases: ownership.leases.clone(),
+                namespace: ownership
+                    .leases_namespace
+                    .clone()
+                    .unwrap_or_else(|| config.default_namespace.clone()),
             }),
             own_labels: None,
         })
@@ -209,12 +218,14 @@ pub async fn run_between(
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (served_tx, served) = watch::channel(None);
-    let common = Arc::new(Common::new(
+    let election = Election::stand(&settings, lease_client.clone(), &telemetry, &mut parts);
+    let common = Common::new(
         telemetry.clone(),
         observing::type_names(served.clone()),
         settings.workers_max_global,
         settings.workers_max_per_repo,
-    ));
+    );
+    let common = Arc::new(common.with_leases(election.branch_leases(&settings, lease_client)));
     observing::show_state(&telemetry, &common, progress.clone());
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
@@ -234,7 +245,6 @@ pub async fn run_between(
         standing_by::say_when_ready(configuration.clone(), served.clone(), readiness),
     );
     let mut shutdown = std::pin::pin!(shutdown);
-    let election = Election::stand(&settings, lease_client, &telemetry, &mut parts);
     if let Turn::End = election.turn(&mut parts, shutdown.as_mut()).await? {
         election.give_back().await;
         return Ok(());

@@ -17,6 +17,7 @@ mod narrowing;
 mod pace;
 mod refusals;
 mod state;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,8 +42,10 @@ use self::common::{Permits, Repo};
 use self::contents::WAITING_BYTES;
 use self::pace::{after_failures, after_moves};
 use self::state::DestinationState;
+use self::turns::Turns;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
+use crate::leases::branch::BranchLease;
 use crate::routing::{Refusal, Target};
 use crate::telemetry::facts::{BranchMoved, PushRetried};
 use crate::telemetry::labels::BranchLabels;
@@ -61,6 +64,8 @@ pub type AccessSource = Arc<dyn Fn() -> BoxFuture<'static, Result<Access, Refusa
 
 /// So often a batch that is to be the last is tried on a branch that moves.
 const LAST_ATTEMPTS: usize = 5;
+/// So long a batch that is to be the last waits for its turn.
+const LAST_TURN: Duration = Duration::from_secs(3);
 /// After so many pushes what was staged for them is cleared away.
 const PUSHES_UNTIL_CLEARED: usize = 50;
 
@@ -139,6 +144,9 @@ pub struct Writer {
     has_pushed: bool,
     pushes_since_cleared: usize,
     last_look: Instant,
+    /// Nothing where nobody else writes, and before the writer runs.
+    lease: Option<BranchLease>,
+    turns: Turns,
 }
 
 /// What a writer is waiting for, beside changes.
@@ -209,13 +217,17 @@ impl Writer {
             has_pushed: false,
             pushes_since_cleared: 0,
             last_look: Instant::now(),
+            lease: None,
+            turns: Turns::default(),
         }
     }
 
     /// Works until the channel is closed, then writes what is waiting once more.
     pub async fn run(mut self, mut inbox: mpsc::Receiver<(Id, ToWriter)>) {
+        let leases = self.common.leases.as_ref();
+        self.lease = leases.map(|leases| leases.keep(&self.target));
         loop {
-            let due = self.due();
+            let (due, patience_ends) = (self.due(), self.patience_ends());
             tokio::select! {
                 message = inbox.recv() => match message {
                     Some((id, message)) => {
@@ -226,9 +238,15 @@ impl Writer {
                 },
                 step = self.phase.next() => self.step(step).await,
                 () = sleep_until(due) => self.queue(),
+                () = sleep_until(patience_ends) => self.tell_conflict(),
+                // The operator ends with its writers.
+                () = broken_lease(self.lease.as_mut()) => return,
             }
         }
         self.last_attempts().await;
+        if let Some(lease) = self.lease.take() {
+            lease.release().await;
+        }
         self.common.hide_branch(&self.target);
     }
 
@@ -236,8 +254,12 @@ impl Writer {
     async fn last_attempts(&mut self) {
         for _ in 0..LAST_ATTEMPTS {
             while !matches!(self.phase, Phase::Gathering) {
-                let step = self.phase.next().await;
-                self.step(step).await;
+                let in_vain = matches!(self.phase, Phase::Queued(_)).then_some(LAST_TURN);
+                let no_later = in_vain.map(|wait| Instant::now() + wait);
+                tokio::select! {
+                    step = self.phase.next() => self.step(step).await,
+                    () = sleep_until(no_later) => return,
+                }
             }
             let waiting = self.destinations.values().any(DestinationState::is_waiting);
             if !waiting || self.failures > 0 {
@@ -263,6 +285,9 @@ impl Writer {
             }
             ToWriter::Forget => {
                 self.destinations.remove(&id);
+                if self.destinations.is_empty() {
+                    self.is_content();
+                }
             }
             message => {
                 if let Some(state) = self.destinations.get_mut(&id) {
@@ -292,7 +317,11 @@ impl Writer {
     fn queue(&mut self) {
         let (common, repo) = (self.common.clone(), self.repo.clone());
         let access = self.access.clone();
+        let gate = self.turn_to_await();
         let turn = async move {
+            if let Some(gate) = gate {
+                gate.opens().await;
+            }
             let permits = common.turn(repo).await;
             let access = access().await;
             Turn { permits, access }
@@ -310,6 +339,7 @@ impl Writer {
     /// Begins an attempt.
     async fn begin(&mut self, turn: Turn) {
         let Turn { permits, access } = turn;
+        self.turn_came();
         let access = match access {
             Ok(access) => access,
             Err(refusal) => return self.fail(&refusal),
@@ -339,6 +369,7 @@ impl Writer {
             look: look || self.must_fetch,
             has_pushed: self.has_pushed,
             pushes: 0,
+            gate: self.lease.as_ref().map(BranchLease::gate),
         };
         let task = tokio::task::spawn_blocking(move || attempt.run());
         self.phase = Phase::Writing {
@@ -373,7 +404,9 @@ impl Writer {
                 self.must_fetch = false;
                 self.not_before = None;
                 self.take_results(jobs);
+                self.is_content();
             }
+            End::NotOurTurn => self.was_refused(jobs),
             End::Moved => {
                 self.put_back(jobs);
                 self.moves += 1;
@@ -558,6 +591,13 @@ impl WriterSettings {
             Credentials::anonymous(),
             MirrorOptions::default(),
         )
+    }
+}
+
+async fn broken_lease(lease: Option<&mut BranchLease>) {
+    match lease {
+        Some(lease) => lease.broken().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -121,6 +121,9 @@ pub mod destination_reason {
         FOLDER_OVERLAP = "FolderOverlap";
         /// The folder or the branch belongs to another installation.
         OWNERSHIP_CONFLICT = "OwnershipConflict";
+        /// The Lease of the branch can be neither read nor written, so nobody knows whose turn it is:
+        /// nothing is written. The message says what the operator may not do.
+        LEASE_UNAVAILABLE = "LeaseUnavailable";
         /// Deletions that look like a mistake are stopped, until the annotation
         /// `configbutler.ai/acknowledge-mass-delete` has the id that status shows.
         MASS_DELETE_GUARD = "MassDeleteGuard";

@@ -116,8 +116,8 @@ impl Claim {
         now: BootTime,
     ) -> Move {
         let Some(document) = document else {
-            self.seen = None;
-            return if wants || self.held.is_some() {
+            let held = self.held_until(now).is_some();
+            return if held || (wants && !self.may_be_held_by_other(now)) {
                 Move::Create
             } else {
                 Move::Wait
@@ -158,6 +158,12 @@ impl Claim {
                 Move::Wait
             }
         }
+    }
+
+    /// A document that was deleted says nothing to its holder before the next renewal.
+    fn may_be_held_by_other(&self, now: BootTime) -> bool {
+        let last = self.seen.as_ref().filter(|_| self.other_holder().is_some());
+        last.is_some_and(|(_, renewed)| now.since(*renewed) < self.length)
     }
 
     /// Remembers the document; tells for how long it has not been renewed.

@@ -1,10 +1,14 @@
 //! What is held, as those ask who are about to write: a cheap local question.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
 use super::boot_time::BootTime;
+
+/// How long to wait for a keeper that is behind.
+const RUN_OUT: Duration = Duration::from_millis(250);
 
 /// What those who write want of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,10 +110,17 @@ impl Hold {
     /// Waits until it is held.
     pub async fn held(&self) {
         let mut standing = self.standing();
-        // The sender is this hold itself.
-        let _ = standing
-            .wait_for(|standing| *standing == Standing::Held)
-            .await;
+        loop {
+            // The sender is this hold itself.
+            let _ = standing
+                .wait_for(|standing| *standing == Standing::Held)
+                .await;
+            if self.is_held() {
+                return;
+            }
+            // It has run out, and its keeper is about to find that out.
+            tokio::time::sleep(RUN_OUT).await;
+        }
     }
 
     pub(super) fn wish(&self) -> Wish {
@@ -135,6 +146,8 @@ impl Hold {
         let idle = state.writing == 0;
         if idle {
             state.until = None;
+            drop(state);
+            self.standing.send_replace(Standing::Free);
         }
         idle
     }
@@ -153,8 +166,6 @@ impl Drop for Writing {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

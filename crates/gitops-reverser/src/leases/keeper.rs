@@ -21,7 +21,12 @@ pub(super) struct Keeper {
     settings: LeaseSettings,
     hold: Arc<Hold>,
     telemetry: Telemetry,
+    /// When another was last seen to have the lease, or to want it.
+    contended: Option<BootTime>,
 }
+
+/// So long after that a lease is looked at often: who shares a branch takes turns quickly.
+const CONTENDED: Duration = Duration::from_mins(1);
 
 impl Keeper {
     pub(super) fn new(
@@ -37,6 +42,7 @@ impl Keeper {
             settings,
             hold,
             telemetry,
+            contended: None,
         }
     }
 
@@ -79,8 +85,14 @@ impl Keeper {
                 reason: &error.to_string(),
             });
         }
+        if self.claim.is_contended() {
+            self.contended = Some(now);
+        }
+        let alone = self
+            .contended
+            .is_none_or(|then| now.since(then) > CONTENDED);
         match (result, held) {
-            (Ok(()), Some(_)) if !self.claim.is_contended() => self.settings.renew,
+            (Ok(()), Some(_)) if alone => self.settings.renew,
             (Ok(()), None) if self.hold.wish() != Wish::Write => self.settings.renew,
             _ => self.settings.look(),
         }

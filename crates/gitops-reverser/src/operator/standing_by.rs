@@ -12,6 +12,7 @@ use super::parts::Parts;
 use super::{OperatorError, OperatorSettings};
 use crate::http::Readiness;
 use crate::leases::LeaseSettings;
+use crate::leases::branch::BranchLeases;
 use crate::leases::leader::{Candidate, Leadership};
 use crate::leases::pod_label::OwnPod;
 use crate::routing::Configuration;
@@ -26,6 +27,15 @@ const RELEASE: Duration = Duration::from_secs(3);
 pub struct Replicas {
     /// How their lease is kept.
     pub leases: LeaseSettings,
+}
+
+/// How installations take turns at a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchTurns {
+    /// How the leases of branches are kept.
+    pub leases: LeaseSettings,
+    /// Where they are.
+    pub namespace: String,
 }
 
 /// What comes after standing by.
@@ -104,6 +114,24 @@ impl Election {
             );
         }
         Ok(Turn::Lead)
+    }
+
+    /// The leases of branches, under which this replica writes only while it leads.
+    pub(super) fn branch_leases(
+        &self,
+        settings: &OperatorSettings,
+        client: Client,
+    ) -> Option<BranchLeases> {
+        let BranchTurns { leases, namespace } = settings.turns.clone()?;
+        let leader = self.leadership.as_ref();
+        Some(BranchLeases {
+            client,
+            namespace,
+            instance_id: settings.instance_id.clone(),
+            settings: leases,
+            leader: leader.map(|leadership| leadership.hold().clone()),
+            telemetry: self.telemetry.clone(),
+        })
     }
 
     /// Lets another replica lead; nothing may be written after that.

@@ -350,6 +350,31 @@ impl Fact for LeaseFailed<'_> {
     }
 }
 
+/// Another installation has the branch, and what waits here waits on.
+#[derive(Debug)]
+pub struct OwnershipConflict<'a> {
+    /// Which branch.
+    pub branch: &'a BranchLabels,
+    /// Who has it.
+    pub reason: &'a str,
+}
+
+impl Fact for OwnershipConflict<'_> {
+    fn log(&self) {
+        let Self { branch, reason } = self;
+        warn!(
+            repo = branch.repo(),
+            branch = branch.branch(),
+            reason,
+            "not our turn to write"
+        );
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.ownership_conflicts.inc();
+    }
+}
+
 /// The label of the leader's pod could not be moved; it is tried again.
 #[derive(Debug)]
 pub struct PodLabelFailed<'a> {

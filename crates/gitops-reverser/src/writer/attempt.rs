@@ -21,6 +21,7 @@ use super::refusals::{self, local};
 use super::state::{SetAside, plan_of};
 use super::{Access, WriterSettings};
 use crate::identity::Id;
+use crate::leases::branch::Gate;
 use crate::routing::Refusal;
 use crate::telemetry::facts::{BatchPushed, CommitPushed};
 use crate::telemetry::labels::{BranchLabels, DestinationLabels, TypeLabels};
@@ -39,6 +40,8 @@ pub(super) struct Attempt {
     /// Whether the server has taken anything from this writer.
     pub(super) has_pushed: bool,
     pub(super) pushes: usize,
+    /// What is asked before anything is written; nothing where nobody else writes.
+    pub(super) gate: Option<Gate>,
 }
 
 /// One destination's part of an attempt, and what became of it.
@@ -86,6 +89,8 @@ pub(super) enum End {
     Done,
     /// Somebody else moved the branch.
     Moved,
+    /// There is something to write, and it is another's turn.
+    NotOurTurn,
     /// Nothing more could be done.
     Failed(Refusal),
 }
@@ -110,6 +115,7 @@ pub(super) struct Part {
 pub(super) enum Tried {
     Written,
     Moved,
+    NotOurTurn,
     Refused(reverser_git::Refusal),
 }
 
@@ -118,6 +124,7 @@ impl Attempt {
         self.mirror.set_credentials(self.access.credentials.clone());
         let end = match self.bring_in_line() {
             Ok(Tried::Moved) => End::Moved,
+            Ok(Tried::NotOurTurn) => End::NotOurTurn,
             Ok(_) => End::Done,
             Err(refusal) => End::Failed(refusal),
         };
@@ -163,8 +170,16 @@ impl Attempt {
         }
     }
 
-    /// Commits and pushes these changes.
+    /// Commits and pushes these changes, if it is our turn. What was fetched is from before this
+    /// question: one who wakes up late has either an old tip, which the server refuses, or no turn.
     pub(super) fn push(&mut self, parts: &[Part]) -> Result<Tried, Refusal> {
+        if parts.is_empty() {
+            return Ok(Tried::Written);
+        }
+        let turn = self.gate.as_ref().map(Gate::pass);
+        if matches!(turn, Some(None)) {
+            return Ok(Tried::NotOurTurn);
+        }
         let time = jiff::Timestamp::now().as_second();
         let plans: Vec<CommitPlan> = parts
             .iter()

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pace::Pace;
 use crate::identity::Id;
+use crate::leases::branch::BranchLeases;
 use crate::routing::{DEFAULT_PUSHES_PER_MINUTE, Target};
 use crate::telemetry::Telemetry;
 use crate::telemetry::labels::{BranchLabels, TypeLabels};
@@ -23,6 +24,8 @@ pub type TypeNames = Box<dyn Fn(&TypeKey) -> Option<TypeLabels> + Send + Sync>;
 pub struct Common {
     pub(super) telemetry: Telemetry,
     pub(super) type_names: TypeNames,
+    /// Nothing where nobody else writes.
+    pub(super) leases: Option<BranchLeases>,
     workers: Arc<Semaphore>,
     workers_per_repo: usize,
     repos: Mutex<HashMap<Id, Arc<Repo>>>,
@@ -55,12 +58,19 @@ impl Common {
         Self {
             telemetry,
             type_names,
+            leases: None,
             workers: Arc::new(Semaphore::new(workers)),
             workers_per_repo,
             repos: Mutex::default(),
             active: AtomicUsize::new(0),
             branches: Mutex::default(),
         }
+    }
+
+    /// Lets installations take turns at a branch.
+    #[must_use]
+    pub fn with_leases(self, leases: Option<BranchLeases>) -> Self {
+        Self { leases, ..self }
     }
 
     /// How many branches are being written.

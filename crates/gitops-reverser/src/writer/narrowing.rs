@@ -92,6 +92,7 @@ impl Attempt {
             match self.push(std::slice::from_ref(&part))? {
                 Tried::Written => passed = true,
                 Tried::Moved => return Ok(Tried::Moved),
+                Tried::NotOurTurn => return Ok(Tried::NotOurTurn),
                 Tried::Refused(refusal) if depends_on_content(refusal.kind) => {
                     sentence.clone_from(&refusal.reason);
                     divide(part, &refusal, &mut open, &mut singles);

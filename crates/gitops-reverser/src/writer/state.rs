@@ -103,6 +103,13 @@ impl DestinationState {
         self.window.add(0, now);
     }
 
+    /// There is something to do that nobody told.
+    pub(super) fn look_again(&mut self, now: Instant) {
+        if self.window.files() == 0 {
+            self.window.add(0, now);
+        }
+    }
+
     fn try_at_once(&mut self) {
         self.refused_whole = false;
         self.not_before = None;

@@ -7,6 +7,7 @@ mod custom_resources;
 mod deletions;
 mod destinations;
 pub(crate) mod installation;
+mod installations;
 mod many;
 pub(crate) mod oracle;
 mod repository;

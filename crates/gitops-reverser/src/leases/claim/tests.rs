@@ -126,6 +126,14 @@ fn a_stolen_lease_is_lost_and_a_deleted_one_is_made_again() {
 }
 
 #[test]
+fn who_sees_that_a_lease_was_deleted_waits_for_its_holder_to_notice() {
+    let mut claim = candidate();
+    claim.decide(Some(document("other", "1")), true, false, at(0));
+    assert_eq!(claim.decide(None, true, false, at(1)), Move::Wait);
+    assert_eq!(claim.decide(None, true, false, at(24)), Move::Create);
+}
+
+#[test]
 fn installations_take_turns() {
     let mut claim = installation();
     let other = document("other", "1");

@@ -323,6 +323,13 @@ impl Installation {
         })
     }
 
+    /// What `/metrics` would show.
+    pub(crate) fn scrape(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
     pub(crate) fn commits(&self) -> usize {
         self.repository
             .tip("main")
@@ -387,6 +394,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),
         replicas: None,
+        turns: None,
         own_labels: None,
     }
 }
