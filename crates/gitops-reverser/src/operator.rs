@@ -4,6 +4,7 @@
 //! loop does it. Nothing here decides anything else.
 
 mod discovering;
+mod ends;
 mod observing;
 mod redacting;
 mod writers;
@@ -15,7 +16,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
-use reverser_core::commit_message::Installation;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::object_key::TypeKey;
 use reverser_core::selection::Exclusions;
@@ -25,7 +25,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::discovering::Served;
-use self::observing::Gauges;
+pub use self::ends::{Ends, StartWriter, WriterStart};
+pub use self::observing::Progress;
+pub use self::redacting::KeySource;
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
@@ -36,7 +38,7 @@ use crate::telemetry::Telemetry;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
-use crate::writer::{Common, FromWriter, WriterSettings};
+use crate::writer::{Common, FromWriter};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
@@ -153,7 +155,7 @@ pub enum OperatorError {
     Ended(&'static str),
 }
 
-/// Runs until it is told to end, then writes what is waiting.
+/// Runs the installed operator until it is told to end, then writes what is waiting.
 pub async fn run(
     config: kube::Config,
     settings: OperatorSettings,
@@ -162,10 +164,31 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let ends = Ends::of_installation(&client, &settings).await?;
+    run_between(ends, config, settings, telemetry, readiness, shutdown).await
+}
+
+/// The same between ends of the caller's choice.
+pub async fn run_between(
+    ends: Ends,
+    config: kube::Config,
+    settings: OperatorSettings,
+    telemetry: Telemetry,
+    readiness: watch::Sender<Readiness>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), OperatorError> {
+    let Ends {
+        configuration,
+        statuses,
+        writers,
+        redaction,
+        namespaces_first,
+        progress,
+        mut tasks,
+    } = ends;
+    let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
-    let cluster_uid = cluster_uid(&client).await?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
-    let (configuration_tx, configuration) = watch::channel(None);
     let (served_tx, served) = watch::channel(None);
     let common = Arc::new(Common::new(
         telemetry.clone(),
@@ -173,56 +196,31 @@ pub async fn run(
         settings.workers_max_global,
         settings.workers_max_per_repo,
     ));
-    let gauges = Arc::new(Gauges::default());
-    observing::show_state(&telemetry, &common, gauges.clone());
+    observing::show_state(&telemetry, &common, progress.clone());
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
     let (reports_tx, reports) = mpsc::unbounded_channel();
-    let (statuses, statuses_rx) = watch::channel(Statuses::default());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(crate::configuration::follow(
-        client.clone(),
-        settings.own_labels.clone(),
-        configuration_tx,
-    ));
     tasks.spawn(discovering::follow(
-        client.clone(),
+        client,
         watch_client.clone(),
         settings.discovery_refresh,
         telemetry.clone(),
         served_tx,
     ));
-    tasks.spawn(write_statuses(
-        StatusWriter::new(client.clone(), &settings.instance_id),
-        statuses_rx,
-    ));
-    let writer = WriterSettings {
-        git: settings.git.clone(),
-        work_dir: settings.work_dir.clone(),
-        limits: settings.limits,
-        poll: settings.poll,
-        deletes_cap: settings.deletes_cap,
-        committer: settings.committer.clone(),
-        installation: Installation {
-            cluster_uid,
-            controller_namespace: settings.namespace.clone(),
-            controller_name: "gitops-reverser".to_owned(),
-            instance_id: settings.instance_id.clone(),
-        },
-    };
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
-        writers: Writers::new(client.clone(), writer, common, reports_tx),
+        writers: Writers::new(writers, common, reports_tx),
         routing: Arc::default(),
         configuration: Arc::default(),
         configured: false,
         served: Served::default(),
+        namespaces_first,
         one_by_one: HashSet::new(),
         statuses,
         telemetry,
-        gauges,
-        redaction: redacting::Redaction::new(client, &settings.namespace),
+        progress,
+        redaction: redacting::Redaction::new(redaction),
         settings,
     };
     let inputs = Inputs {
@@ -254,11 +252,12 @@ struct Operator {
     configured: bool,
     served: Served,
     routing: Arc<Routing>,
-    /// Types that may not be watched everywhere.
+    namespaces_first: bool,
+    /// Types that may not, or need not, be watched everywhere.
     one_by_one: HashSet<TypeKey>,
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
-    gauges: Arc<Gauges>,
+    progress: Arc<Progress>,
     redaction: redacting::Redaction,
 }
 
@@ -325,6 +324,7 @@ impl Operator {
             &scope,
             &observation,
         );
+        self.progress.note(&observation);
         let forbidden = matches!(
             &observation,
             Observation::Lost {
@@ -332,19 +332,23 @@ impl Operator {
                 ..
             }
         );
+        if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
+        {
+            // Where namespaces can be listed one by one, nothing is lost yet.
+            self.watch_what_is_needed().await;
+            if self.supervisor.epoch_of(&scope).is_none() {
+                return;
+            }
+        }
         let changes_knowledge = matches!(
             &observation,
             Observation::Lost { .. } | Observation::Listed(_)
         );
         let effects = self.dispatcher.observe(&scope, observation);
         if changes_knowledge {
-            self.gauges.set_unknown(self.dispatcher.unknown_scopes());
+            self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
         self.act(effects).await;
-        if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
-        {
-            self.watch_what_is_needed().await;
-        }
     }
 
     /// Takes what the cluster serves now. A definition that changed may change what its objects look
@@ -390,6 +394,11 @@ impl Operator {
             self.dispatcher.redact_with(key);
         }
         self.routing = Arc::new(routing);
+        if self.namespaces_first {
+            let needs = self.routing.needs.iter();
+            let few = needs.filter(|(_, need)| need.namespaces.is_some());
+            self.one_by_one.extend(few.map(|(key, _)| key.clone()));
+        }
         if !self.settings.enabled {
             let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
             self.statuses.send_modify(|statuses| {
@@ -418,7 +427,7 @@ impl Operator {
     async fn watch_what_is_needed(&mut self) {
         let scopes = self.dispatcher.scopes(&self.one_by_one);
         let types: HashSet<&TypeKey> = scopes.iter().map(|scope| &scope.type_key).collect();
-        self.gauges.set_watched(types.len());
+        self.progress.set_watched(types.len(), scopes.len());
         let changes = self.supervisor.set_scopes(&scopes);
         for (scope, _) in changes.stopped {
             let effects = self.dispatcher.stop_watching(&scope);

@@ -3,21 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kube::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::ends::{StartWriter, WriterStart};
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::Target;
-use crate::writer::{Common, FromWriter, Writer, WriterSettings};
+use crate::writer::{Common, FromWriter};
 
 /// So many changes wait for a writer that is busy taking others; it takes them while it pushes.
 const CHANGES: usize = 1024;
 
 pub(super) struct Writers {
-    client: Client,
-    settings: WriterSettings,
+    start: StartWriter,
     common: Arc<Common>,
     reports: mpsc::UnboundedSender<FromWriter>,
     running: HashMap<Target, Running>,
@@ -30,14 +29,12 @@ struct Running {
 
 impl Writers {
     pub(super) fn new(
-        client: Client,
-        settings: WriterSettings,
+        start: StartWriter,
         common: Arc<Common>,
         reports: mpsc::UnboundedSender<FromWriter>,
     ) -> Self {
         Self {
-            client,
-            settings,
+            start,
             common,
             reports,
             running: HashMap::new(),
@@ -47,14 +44,16 @@ impl Writers {
     /// Tells the writer of a branch, which is started if there is none.
     pub(super) async fn tell(&mut self, target: &Target, id: Id, message: ToWriter) {
         let running = self.running.entry(target.clone()).or_insert_with(|| {
-            let access = crate::credentials::source(self.client.clone(), target);
-            let (settings, common) = (self.settings.clone(), self.common.clone());
-            let reports = self.reports.clone();
-            let writer = Writer::new(settings, common, target.clone(), access, reports);
             let (inbox, receiver) = mpsc::channel(CHANGES);
+            let writer = (self.start)(WriterStart {
+                target: target.clone(),
+                common: self.common.clone(),
+                inbox: receiver,
+                reports: self.reports.clone(),
+            });
             Running {
                 inbox,
-                task: tokio::spawn(writer.run(receiver)),
+                task: tokio::spawn(writer),
             }
         });
         // It ends only when its inbox is closed, or with the process.
