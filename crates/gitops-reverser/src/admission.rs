@@ -34,15 +34,16 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::certificate_secret::CertificateSecret;
 pub use self::certificates::Lifetimes;
 pub use self::configuration::{Endpoint, Watched};
-pub use self::handler::{PATH, Records};
-pub use self::own_writes::FIELD_MANAGER;
-pub use self::registration::register;
-use self::certificate_secret::CertificateSecret;
 use self::handler::Handler;
+pub use self::handler::{PATH, Records};
 use self::keys::Source;
+pub use self::own_writes::FIELD_MANAGER;
 use self::own_writes::OwnWrites;
+pub use self::registration::register;
+use crate::settings::WebhookSettings;
 use crate::telemetry::Telemetry;
 
 /// What the webhook is told once.
@@ -83,6 +84,42 @@ pub enum CertificateSource {
 }
 
 impl AdmissionSettings {
+    /// What the flags say, for an operator that runs in this namespace.
+    #[must_use]
+    pub fn new(settings: &WebhookSettings, namespace: &str) -> Self {
+        let WebhookSettings {
+            address: _,
+            url,
+            service_name,
+            service_namespace,
+            configuration_name,
+            certificates,
+            client_authority,
+            owner_cluster_role,
+        } = settings.clone();
+        let endpoint = match url {
+            Some(url) => Endpoint::Url(url),
+            None => Endpoint::Service {
+                namespace: service_namespace.unwrap_or_else(|| namespace.to_owned()),
+                name: service_name,
+            },
+        };
+        Self {
+            name: configuration_name,
+            endpoint,
+            namespace: namespace.to_owned(),
+            certificates,
+            lifetimes: Lifetimes::default(),
+            client_authority,
+            owner_cluster_role,
+        }
+    }
+
+    fn certificate_secret(&self, client: Client, name: &str) -> CertificateSecret {
+        let names = self.server_names();
+        CertificateSecret::new(client, &self.namespace, name, names, self.lifetimes)
+    }
+
     /// The names by which the API server reaches us.
     fn server_names(&self) -> Vec<String> {
         match &self.endpoint {
@@ -111,13 +148,10 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let source = match &settings.certificates {
-        CertificateSource::Own { secret } => Source::Secret(CertificateSecret::new(
-            client.clone(),
-            &settings.namespace,
-            secret,
-            settings.server_names(),
-            settings.lifetimes,
-        )),
+        CertificateSource::Own { secret } => {
+            let secret = settings.certificate_secret(client.clone(), secret);
+            Source::Secret(Box::new(secret))
+        }
         CertificateSource::Folder { folder, .. } => Source::Folder(folder.clone()),
     };
     let (config, tls) = watch::channel(None);

@@ -25,10 +25,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::discovering::Served;
-pub use self::ends::{Ends, StartWriter, WriterStart};
+pub use self::ends::{Authors, Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
 pub use self::redacting::KeySource;
 use self::writers::Writers;
+use crate::admission::{AdmissionSettings, Watched};
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
 use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
@@ -79,6 +80,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// How the API server asks who did it; nothing where it does not.
+    pub admission: Option<AdmissionSettings>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
     pub own_labels: Option<String>,
 }
@@ -93,6 +96,7 @@ impl OperatorSettings {
             destination,
             committer,
             instance_id,
+            webhook,
             ..
         } = settings;
         let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
@@ -130,6 +134,9 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
+            admission: webhook
+                .address
+                .map(|_| AdmissionSettings::new(webhook, &config.default_namespace)),
             own_labels: None,
         })
     }
@@ -164,7 +171,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
-    let ends = Ends::of_installation(&client, &settings).await?;
+    let ends = Ends::of_installation(&client, &settings, &telemetry).await?;
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -184,6 +191,7 @@ pub async fn run_between(
         redaction,
         namespaces_first,
         progress,
+        authors,
         mut tasks,
     } = ends;
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
@@ -220,6 +228,7 @@ pub async fn run_between(
         statuses,
         telemetry,
         progress,
+        authors,
         redaction: redacting::Redaction::new(redaction),
         settings,
     };
@@ -258,6 +267,7 @@ struct Operator {
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     progress: Arc<Progress>,
+    authors: Authors,
     redaction: redacting::Redaction,
 }
 
@@ -409,6 +419,12 @@ impl Operator {
             return;
         }
         let namespaces = Arc::new(self.configuration.namespaces.clone());
+        let watched = Some(Watched::of(&self.routing, &namespaces));
+        self.authors.watched.send_if_modified(|known| {
+            let news = *known != watched;
+            *known = watched;
+            news
+        });
         let effects = self.dispatcher.route(&self.routing, namespaces, |key| {
             catalogue.get(key).is_some()
         });

@@ -9,11 +9,11 @@ use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
 use reverser_git::{Person, Scheme};
 
+use crate::admission::CertificateSource;
 use crate::command_line::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
     GitBatchArguments, TelemetryArguments, WebhookArguments, WorkArguments,
 };
-use crate::admission::CertificateSource;
 use crate::telemetry::logging::{LogFilter, LogFormat};
 
 mod duration;
@@ -321,8 +321,8 @@ impl WebhookSettings {
         } = arguments;
         // A flag that a template leaves empty is not given.
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let secret = values::object_name(&webhook_certificate_secret)
-            .at("webhook-certificate-secret")?;
+        let secret =
+            values::object_name(&webhook_certificate_secret).at("webhook-certificate-secret")?;
         let inject_from = given(webhook_inject_ca_from)
             .map(|text| values::certificate(&text))
             .transpose()

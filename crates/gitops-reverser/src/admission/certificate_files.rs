@@ -10,7 +10,7 @@ use super::certificates::Certificates;
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}")]
-pub struct FileError {
+pub(super) struct FileError {
     path: PathBuf,
     #[source]
     source: io::Error,

@@ -24,7 +24,7 @@ const SERVING_KEY: &str = "tls.key";
 
 /// Where certificates are kept.
 #[derive(Clone)]
-pub struct CertificateSecret {
+pub(super) struct CertificateSecret {
     api: Api<Secret>,
     name: String,
     names: Vec<String>,
@@ -32,18 +32,18 @@ pub struct CertificateSecret {
 }
 
 /// Certificates as they are kept now.
-pub struct Kept {
+pub(super) struct Kept {
     /// They.
-    pub certificates: Certificates,
+    pub(super) certificates: Certificates,
     /// When to look again.
-    pub until: Timestamp,
+    pub(super) until: Timestamp,
     /// What was done just now.
-    pub change: Option<Change>,
+    pub(super) change: Option<Change>,
 }
 
 /// Why there are no certificates.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub(super) enum KeepError {
     /// They cannot be made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -61,7 +61,7 @@ pub enum KeepError {
 impl CertificateSecret {
     /// A Secret of this name beside the operator, for a server that is reached by these names.
     #[must_use]
-    pub fn new(
+    pub(super) fn new(
         client: Client,
         namespace: &str,
         name: &str,
@@ -79,7 +79,11 @@ impl CertificateSecret {
     /// Does the next step that is due, if any. Another replica that was faster is right.
     ///
     /// `trusted` are the authorities that callers trust, and since when.
-    pub async fn keep(&self, trusted: Option<&(String, Timestamp)>, now: Timestamp) -> Result<Kept, KeepError> {
+    pub(super) async fn keep(
+        &self,
+        trusted: Option<&(String, Timestamp)>,
+        now: Timestamp,
+    ) -> Result<Kept, KeepError> {
         let failed = |source| KeepError::Secret {
             name: self.name.clone(),
             source,
@@ -129,33 +133,29 @@ impl CertificateSecret {
             ..PostParams::default()
         };
         let data = Some(data(certificates));
-        match live {
-            // With the version that was read: the server refuses if it is another by now.
-            Some(live) => {
-                let secret = Secret { data, ..live };
-                self.api.replace(&self.name, &params, &secret).await
-            }
-            None => {
-                let secret = Secret {
-                    metadata: ObjectMeta {
-                        name: Some(self.name.clone()),
-                        // It would otherwise appear in Git where the operator's namespace is mirrored.
-                        labels: Some(BTreeMap::from([(
-                            "configbutler.ai/ignore".to_owned(),
-                            "true".to_owned(),
-                        )])),
-                        ..ObjectMeta::default()
-                    },
-                    data,
-                    ..Secret::default()
-                };
-                self.api.create(&params, &secret).await
-            }
+        // With the version that was read: the server refuses if it is another by now.
+        if let Some(live) = live {
+            let secret = Secret { data, ..live };
+            return self.api.replace(&self.name, &params, &secret).await;
         }
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                // It would otherwise appear in Git where the operator's namespace is mirrored.
+                labels: Some(BTreeMap::from([(
+                    "configbutler.ai/ignore".to_owned(),
+                    "true".to_owned(),
+                )])),
+                ..ObjectMeta::default()
+            },
+            data,
+            ..Secret::default()
+        };
+        self.api.create(&params, &secret).await
     }
 
     /// Tells the certificates whenever they are others, for as long as it is asked to.
-    pub async fn follow(&self, mut tell: impl FnMut(Certificates)) {
+    pub(super) async fn follow(&self, mut tell: impl FnMut(Certificates)) {
         let only = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let events = watcher(self.api.clone(), only).default_backoff();
         let mut events = std::pin::pin!(events);

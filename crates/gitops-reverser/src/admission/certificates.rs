@@ -26,15 +26,15 @@ const BACKDATED: Duration = Duration::from_hours(1);
 
 /// What a server shows, and what its callers trust.
 #[derive(Debug, Clone)]
-pub struct Certificates {
+pub(super) struct Certificates {
     /// The authorities that are trusted, the newest first, in PEM.
-    pub authorities: String,
+    pub(super) authorities: String,
     /// The key of the newest authority.
-    pub authority_key: SecretString,
+    pub(super) authority_key: SecretString,
     /// What the server shows, in PEM.
-    pub serving: String,
+    pub(super) serving: String,
     /// Its key.
-    pub serving_key: SecretString,
+    pub(super) serving_key: SecretString,
 }
 
 /// How long certificates live.
@@ -60,7 +60,7 @@ impl Default for Lifetimes {
 
 /// What is to be done about certificates.
 #[derive(Debug)]
-pub enum Step {
+pub(super) enum Step {
     /// Nothing before this time.
     Keep(Timestamp),
     /// These are the new ones.
@@ -69,7 +69,7 @@ pub enum Step {
 
 /// What is new about certificates, as the log says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(super) enum Change {
     /// There were none, or none that could be used.
     Created,
     /// A new authority is trusted, and not used yet.
@@ -81,7 +81,7 @@ pub enum Change {
 impl Change {
     /// As the log says it.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
             Self::AuthorityAnnounced => "authority announced",
@@ -92,7 +92,7 @@ impl Change {
 
 /// Why a certificate cannot be made or read.
 #[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
+pub(super) enum CertificateError {
     /// No key or no signature.
     #[error("a certificate cannot be made: {0}")]
     Make(#[from] rcgen::Error),
@@ -105,7 +105,7 @@ pub enum CertificateError {
 ///
 /// `trusted_since` says since when callers are known to trust the newest authority. What cannot be
 /// read is replaced: nobody can have used it.
-pub fn step(
+pub(super) fn step(
     current: Option<&Certificates>,
     names: &[String],
     lifetimes: Lifetimes,
@@ -186,7 +186,7 @@ impl Certificates {
 
     /// When the serving certificate ends.
     #[must_use]
-    pub fn end(&self) -> Option<Timestamp> {
+    pub(super) fn end(&self) -> Option<Timestamp> {
         let facts = Facts::of(&first(&self.serving).ok()?).ok()?;
         Some(facts.not_after)
     }
@@ -204,7 +204,8 @@ struct Facts {
 impl Facts {
     fn of(der: &CertificateDer<'_>) -> Result<Self, CertificateError> {
         let unreadable = |error: &dyn std::fmt::Display| CertificateError::Read(error.to_string());
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| unreadable(&error))?;
+        let (_, certificate) =
+            X509Certificate::from_der(der).map_err(|error| unreadable(&error))?;
         let time = |seconds| Timestamp::from_second(seconds).map_err(|error| unreadable(&error));
         let validity = certificate.validity();
         let alternatives = certificate

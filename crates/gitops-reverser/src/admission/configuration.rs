@@ -76,9 +76,9 @@ impl Watched {
             let kube_system = namespaces.get(KUBE_SYSTEM);
             watched.kube_system |= routes.iter().any(|route| match &route.part.reach {
                 Reach::Namespace(name) => name == KUBE_SYSTEM,
-                Reach::Namespaces(selector) => {
-                    kube_system.is_some_and(|labels| selector.selects(|label| labels.get(label).map(String::as_str)))
-                }
+                Reach::Namespaces(selector) => kube_system.is_some_and(|labels| {
+                    selector.selects(|label| labels.get(label).map(String::as_str))
+                }),
                 Reach::Cluster => false,
             });
             match places {
@@ -154,7 +154,7 @@ pub enum Endpoint {
 
 /// By what the API server trusts us.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
+pub(super) enum Trust {
     /// By these authorities, in PEM.
     Authorities(String),
     /// By what cert-manager writes, for this Certificate (`namespace/name`).
@@ -164,22 +164,22 @@ pub enum Trust {
 }
 
 /// What does not change while the operator runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Frame {
     /// The name of the configuration.
-    pub name: String,
+    pub(super) name: String,
     /// Where the API server finds us.
-    pub endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     /// The namespace of the operator, of which nothing is asked.
-    pub own_namespace: String,
+    pub(super) own_namespace: String,
     /// Who takes the configuration along when it goes.
-    pub owner: Option<OwnerReference>,
+    pub(super) owner: Option<OwnerReference>,
 }
 
 /// The configuration as it should be. `live` is the one that exists: what others wrote into it that
 /// is theirs to write stays.
 #[must_use]
-pub fn wanted(
+pub(super) fn wanted(
     frame: &Frame,
     watched: &Watched,
     trust: &Trust,
@@ -297,7 +297,7 @@ fn live_bundle(live: Option<&ValidatingWebhookConfiguration>, name: &str) -> Opt
 
 /// Whether the API server can use it: it knows whom to trust.
 #[must_use]
-pub fn is_complete(configuration: &ValidatingWebhookConfiguration, trust: &Trust) -> bool {
+pub(super) fn is_complete(configuration: &ValidatingWebhookConfiguration, trust: &Trust) -> bool {
     let mut webhooks = configuration.webhooks.iter().flatten().peekable();
     webhooks.peek().is_some()
         && (*trust == Trust::System

@@ -39,7 +39,7 @@ pub type Records = Arc<dyn Fn(AdmissionRecord) + Send + Sync>;
 
 /// What answers.
 #[derive(Clone)]
-pub struct Handler {
+pub(super) struct Handler {
     records: Records,
     own: OwnWrites,
     telemetry: Telemetry,
@@ -55,7 +55,7 @@ struct Held {
 impl Handler {
     /// Gives what it learns to `records`, but for what the operator did itself.
     #[must_use]
-    pub fn new(records: Records, own: OwnWrites, telemetry: Telemetry) -> Self {
+    pub(super) fn new(records: Records, own: OwnWrites, telemetry: Telemetry) -> Self {
         Self {
             records,
             own,
@@ -65,7 +65,7 @@ impl Handler {
     }
 
     /// Answers one request.
-    pub async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
+    pub(super) async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

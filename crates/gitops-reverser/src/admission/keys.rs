@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// Where the certificates are.
 pub(super) enum Source {
-    Secret(CertificateSecret),
+    Secret(Box<CertificateSecret>),
     Folder(PathBuf),
 }
 
@@ -89,7 +89,10 @@ struct Keys {
 
 impl Keys {
     fn load(&mut self, certificates: &Certificates) {
-        let callers = self.client_authority.as_deref().map(certificate_files::text);
+        let callers = self
+            .client_authority
+            .as_deref()
+            .map(certificate_files::text);
         let callers = match callers.transpose() {
             Ok(callers) => callers,
             Err(error) => return self.complain(&error.to_string()),

@@ -12,20 +12,20 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Who the operator is.
 #[derive(Debug, Clone, Default)]
-pub struct OwnWrites {
+pub(super) struct OwnWrites {
     user: Option<String>,
 }
 
 impl OwnWrites {
     /// The operator is this user; nothing if that could not be found out.
     #[must_use]
-    pub fn of(user: Option<String>) -> Self {
+    pub(super) fn of(user: Option<String>) -> Self {
         Self { user }
     }
 
     /// Asks the API server who the operator is, until it answers. One that does not know the question
     /// leaves every write to whom it names.
-    pub async fn ask(client: &kube::Client) -> Self {
+    pub(super) async fn ask(client: &kube::Client) -> Self {
         use k8s_openapi::api::authentication::v1::SelfSubjectReview;
         let api: kube::Api<SelfSubjectReview> = kube::Api::all(client.clone());
         let params = kube::api::PostParams::default();

@@ -16,7 +16,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
 
-use super::certificate_secret::{CertificateSecret, KeepError};
+use super::certificate_secret::KeepError;
 use super::configuration::{self, Frame, Trust, Watched};
 use super::keys;
 use super::own_writes::FIELD_MANAGER;
@@ -137,13 +137,9 @@ impl Registration {
         let now = Timestamp::now();
         let (trust, until) = match &self.settings.certificates {
             CertificateSource::Own { secret } => {
-                let secret = CertificateSecret::new(
-                    self.client.clone(),
-                    &self.settings.namespace,
-                    secret,
-                    self.settings.server_names(),
-                    self.settings.lifetimes,
-                );
+                let secret = self
+                    .settings
+                    .certificate_secret(self.client.clone(), secret);
                 let kept = secret.keep(self.trusted.as_ref(), now).await?;
                 if let Some(change) = kept.change {
                     self.telemetry.emit(CertificatesChanged {
@@ -151,7 +147,10 @@ impl Registration {
                         until: kept.certificates.end(),
                     });
                 }
-                (Trust::Authorities(kept.certificates.authorities), Some(kept.until))
+                (
+                    Trust::Authorities(kept.certificates.authorities),
+                    Some(kept.until),
+                )
             }
             CertificateSource::Folder {
                 inject_from: Some(certificate),

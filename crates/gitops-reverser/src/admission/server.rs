@@ -37,7 +37,7 @@ const BUFFER: usize = 64 * 1024;
 
 /// Answers until it is told to end. Connections are accepted with the certificate of the moment, and
 /// not before there is one.
-pub async fn serve(
+pub(super) async fn serve(
     listener: TcpListener,
     mut tls: watch::Receiver<Option<Arc<ServerConfig>>>,
     handler: Handler,
@@ -62,7 +62,13 @@ pub async fn serve(
             });
             continue;
         };
-        let serving = converse(stream, config, handler.clone(), connection, shutdown.clone());
+        let serving = converse(
+            stream,
+            config,
+            handler.clone(),
+            connection,
+            shutdown.clone(),
+        );
         let telemetry = telemetry.clone();
         tasks.spawn(async move {
             if let Err(reason) = serving.await {
@@ -197,11 +203,17 @@ impl Drop for Connection {
 
 impl State {
     fn idle_since(&self) -> Option<Instant> {
-        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .idle_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_idle(&self, since: Option<Instant>) {
-        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        *self
+            .idle_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = since;
     }
 
     fn busy(self: &Arc<Self>) -> Busy {

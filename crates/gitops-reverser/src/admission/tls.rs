@@ -14,7 +14,7 @@ use super::certificates::{self, CertificateError, Certificates};
 
 /// Why connections cannot be encrypted.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(super) enum TlsError {
     /// A certificate that is none.
     #[error(transparent)]
     Certificate(#[from] CertificateError),

@@ -355,11 +355,7 @@ pub struct WebhookArguments {
     /// A folder with tls.crt and tls.key that somebody else keeps, such as the mounted Secret of
     /// cert-manager, instead of certificates of the operator's own; with ca.crt in it, the API server
     /// is told to trust that
-    #[arg(
-        long,
-        env = "GITOPS_REVERSER_WEBHOOK_CERT_DIR",
-        value_name = "FOLDER"
-    )]
+    #[arg(long, env = "GITOPS_REVERSER_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
     pub webhook_cert_dir: Option<String>,
 
     /// The Certificate of cert-manager whose authority cert-manager itself writes into the

@@ -142,7 +142,9 @@ pub enum BadValue {
     #[error("{0:?} is not the name of a ClusterRole; write one, such as gitops-reverser")]
     RoleName(String),
     /// Not a Certificate.
-    #[error("{0:?} is not the namespace and name of a Certificate; write one, such as gitops/webhook")]
+    #[error(
+        "{0:?} is not the namespace and name of a Certificate; write one, such as gitops/webhook"
+    )]
     Certificate(String),
     /// Nobody would have a certificate to go with it.
     #[error(
@@ -157,7 +159,9 @@ pub enum BadValue {
     )]
     WebhookUrl(String),
     /// Not a file.
-    #[error("{0:?} is not the absolute path of a file; write one, such as /etc/webhook/client-ca.crt")]
+    #[error(
+        "{0:?} is not the absolute path of a file; write one, such as /etc/webhook/client-ca.crt"
+    )]
     AbsoluteFile(String),
     /// Not a form of log lines.
     #[error("{0:?} is not a form of log lines; write json or text")]

@@ -396,8 +396,16 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "a.b",
         r#""a.b" is not the name of an object"#,
     ),
-    ("webhook-configuration-name", "", "is not the name of an object"),
-    ("webhook-certificate-secret", "a..b", "is not the name of an object"),
+    (
+        "webhook-configuration-name",
+        "",
+        "is not the name of an object",
+    ),
+    (
+        "webhook-certificate-secret",
+        "a..b",
+        "is not the name of an object",
+    ),
     (
         "webhook-cert-dir",
         "certs",

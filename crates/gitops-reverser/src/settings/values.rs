@@ -227,9 +227,8 @@ pub(super) fn role_name(text: &str) -> Result<String, BadValue> {
 /// A namespace and a name.
 pub(super) fn certificate(text: &str) -> Result<String, BadValue> {
     let parts = text.split_once('/');
-    let good = parts.is_some_and(|(namespace, name)| {
-        dns_label(namespace).is_ok() && object_name(name).is_ok()
-    });
+    let good = parts
+        .is_some_and(|(namespace, name)| dns_label(namespace).is_ok() && object_name(name).is_ok());
     if good {
         Ok(text.to_owned())
     } else {

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use reverser_git::CommitId;
 use tracing::{debug, info, trace, warn};
 
-use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels};
 pub use super::labels::AdmissionOutcome;
+use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels};
 use super::metrics::Metrics;
 
 /// Something that happened, that somebody outside may want to know.
@@ -321,7 +321,12 @@ pub struct AdmissionAnswered<'a> {
 impl Fact for AdmissionAnswered<'_> {
     fn log(&self) {
         let Self { outcome, took, why } = self;
-        trace!(?outcome, took_seconds = took.as_secs_f64(), why, "admission answered");
+        trace!(
+            ?outcome,
+            took_seconds = took.as_secs_f64(),
+            why,
+            "admission answered"
+        );
     }
 
     fn count(&self, metrics: &Metrics) {

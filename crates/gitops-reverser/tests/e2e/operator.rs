@@ -6,7 +6,7 @@ mod cluster_rules;
 mod custom_resources;
 mod deletions;
 mod destinations;
-mod installation;
+pub(crate) mod installation;
 mod many;
 mod oracle;
 mod repository;
