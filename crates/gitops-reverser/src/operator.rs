@@ -3,13 +3,17 @@
 //! Whatever happens anywhere arrives here as a message; the dispatcher says what follows, and this
 //! loop does it. Nothing here decides anything else.
 
+mod authors;
 mod discovering;
 mod ends;
 mod observing;
+mod parts;
 mod redacting;
+mod standing_by;
 mod writers;
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,12 +26,15 @@ use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
+use self::authors::Authors;
 use self::discovering::Served;
-pub use self::ends::{Authors, Ends, StartWriter, WriterStart};
+pub use self::ends::{Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
+pub use self::parts::Parts;
 pub use self::redacting::KeySource;
+pub use self::standing_by::Replicas;
+use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::admission::{AdmissionSettings, Watched};
 use crate::dispatch::{Dispatcher, Effect};
@@ -36,6 +43,7 @@ use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
 use crate::settings::{DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
+use crate::telemetry::facts::WorkLeftBehind;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
@@ -46,6 +54,9 @@ const OBSERVATIONS: usize = 1024;
 
 /// How long objects that could not be read are left alone before their type is listed again.
 const LIST_AGAIN: Duration = Duration::from_mins(1);
+
+/// So long writers may take to push what waits when the process is to end; pods are given 30 s.
+const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// What the operator is told once.
 #[derive(Clone, Debug)]
@@ -82,6 +93,8 @@ pub struct OperatorSettings {
     pub namespace: String,
     /// How the API server asks who did it; nothing where it does not.
     pub admission: Option<AdmissionSettings>,
+    /// How replicas agree on a leader; nothing where this is the only one.
+    pub replicas: Option<Replicas>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
     pub own_labels: Option<String>,
 }
@@ -97,6 +110,7 @@ impl OperatorSettings {
             committer,
             instance_id,
             webhook,
+            ownership,
             ..
         } = settings;
         let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
@@ -137,6 +151,9 @@ impl OperatorSettings {
             admission: webhook
                 .address
                 .map(|_| AdmissionSettings::new(webhook, &config.default_namespace)),
+            replicas: ownership.leader_elect.then(|| Replicas {
+                leases: ownership.leases.clone(),
+            }),
             own_labels: None,
         })
     }
@@ -160,6 +177,9 @@ pub enum OperatorError {
     /// A part ended that must not.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
+    /// Another replica may lead by now.
+    #[error("leadership is lost: {0}; ending, so that only one replica writes")]
+    LeadershipLost(String),
 }
 
 /// Runs the installed operator until it is told to end, then writes what is waiting.
@@ -171,7 +191,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
-    let ends = Ends::of_installation(&client, &settings, &telemetry).await?;
+    let ends = Ends::of_installation(&client, &settings).await?;
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -191,10 +211,10 @@ pub async fn run_between(
         redaction,
         namespaces_first,
         progress,
-        authors,
-        mut tasks,
+        mut parts,
     } = ends;
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let lease_client = crate::api_read::client(config.clone()).map_err(OperatorError::Client)?;
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (served_tx, served) = watch::channel(None);
@@ -208,13 +228,31 @@ pub async fn run_between(
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
     let (reports_tx, reports) = mpsc::unbounded_channel();
-    tasks.spawn(discovering::follow(
-        client,
-        watch_client.clone(),
-        settings.discovery_refresh,
-        telemetry.clone(),
-        served_tx,
-    ));
+    parts.spawn(
+        "the follower of types",
+        discovering::follow(
+            client.clone(),
+            watch_client.clone(),
+            settings.discovery_refresh,
+            telemetry.clone(),
+            served_tx,
+        ),
+    );
+    parts.spawn(
+        "the probe of readiness",
+        standing_by::say_when_ready(configuration.clone(), served.clone(), readiness),
+    );
+    let mut shutdown = std::pin::pin!(shutdown);
+    let election = Election::stand(&settings, lease_client, &telemetry, &mut parts);
+    if let Turn::End = election.turn(&mut parts, shutdown.as_mut()).await? {
+        election.give_back().await;
+        return Ok(());
+    }
+    // One replica says what the API server asks; all of them may answer.
+    let authors = match &settings.admission {
+        Some(admission) => Authors::register(client, admission, &telemetry, &mut parts),
+        None => Authors::unknown(),
+    };
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
@@ -238,8 +276,14 @@ pub async fn run_between(
         served,
         reports,
     };
-    let result = operator.work(inputs, &mut tasks, readiness, shutdown).await;
-    operator.writers.finish().await;
+    let result = operator.work(inputs, &mut parts, shutdown).await;
+    if result.is_ok() {
+        let written = tokio::time::timeout(LAST_WORDS, operator.writers.finish()).await;
+        if written.is_err() {
+            operator.telemetry.emit(WorkLeftBehind);
+        }
+        election.give_back().await;
+    }
     result
 }
 
@@ -275,11 +319,9 @@ impl Operator {
     async fn work(
         &mut self,
         mut inputs: Inputs,
-        tasks: &mut JoinSet<()>,
-        readiness: watch::Sender<Readiness>,
-        shutdown: impl Future<Output = ()>,
+        parts: &mut Parts,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), OperatorError> {
-        let mut shutdown = std::pin::pin!(shutdown);
         let mut partly_read = tokio::time::interval(LIST_AGAIN);
         loop {
             tokio::select! {
@@ -293,7 +335,6 @@ impl Operator {
                         }
                         self.configuration = configuration;
                         self.configured = true;
-                        readiness.send_replace(Readiness::Ready);
                         self.route().await;
                     }
                 }
@@ -313,7 +354,10 @@ impl Operator {
                     self.route().await;
                 }
                 error = self.supervisor.broken() => return Err(error.into()),
-                _ = tasks.join_next() => return Err(OperatorError::Ended("a follower of the cluster")),
+                () = self.writers.ended() => {
+                    return Err(OperatorError::Ended("the writer of a branch"));
+                }
+                error = parts.ended() => return Err(error),
             }
         }
     }
@@ -419,12 +463,7 @@ impl Operator {
             return;
         }
         let namespaces = Arc::new(self.configuration.namespaces.clone());
-        let watched = Some(Watched::of(&self.routing, &namespaces));
-        self.authors.watched.send_if_modified(|known| {
-            let news = *known != watched;
-            *known = watched;
-            news
-        });
+        self.authors.watch(Watched::of(&self.routing, &namespaces));
         let effects = self.dispatcher.route(&self.routing, namespaces, |key| {
             catalogue.get(key).is_some()
         });

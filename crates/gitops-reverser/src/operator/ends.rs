@@ -8,16 +8,14 @@ use futures::future::BoxFuture;
 use kube::Client;
 use reverser_core::commit_message::Installation;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
+use super::parts::Parts;
 use super::redacting::{self, KeySource};
 use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
-use crate::admission::{self, Watched};
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
-use crate::telemetry::Telemetry;
 use crate::writer::{Common, FromWriter, Writer, WriterSettings};
 
 /// The two ends of the data's way, and what else the operator needs of its surroundings.
@@ -35,29 +33,8 @@ pub struct Ends {
     pub namespaces_first: bool,
     /// How far the lists have come.
     pub progress: Arc<Progress>,
-    /// How authors are learnt.
-    pub authors: Authors,
     /// What keeps these ends going; if one ends, the operator does.
-    pub tasks: JoinSet<()>,
-}
-
-/// How authors are learnt.
-pub struct Authors {
-    /// Hears what the API server should ask about; nothing before the rules are known.
-    pub watched: watch::Sender<Option<Watched>>,
-    /// Whether the API server asks, so that an author can be expected.
-    pub registered: watch::Receiver<bool>,
-}
-
-impl Authors {
-    /// Nobody asks, and no author is known.
-    #[must_use]
-    pub fn unknown() -> Self {
-        Self {
-            watched: watch::channel(None).0,
-            registered: watch::channel(false).1,
-        }
-    }
+    pub parts: Parts,
 }
 
 /// Starts what takes the changes of one branch. It works until its inbox is closed.
@@ -80,38 +57,25 @@ impl Ends {
     pub(super) async fn of_installation(
         client: &Client,
         settings: &OperatorSettings,
-        telemetry: &Telemetry,
     ) -> Result<Self, OperatorError> {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(crate::configuration::follow(
-            client.clone(),
-            settings.own_labels.clone(),
-            configuration_tx,
-        ));
-        tasks.spawn(write_statuses(
-            StatusWriter::new(client.clone(), &settings.instance_id),
-            statuses_rx,
-        ));
-        let authors = match &settings.admission {
-            None => Authors::unknown(),
-            Some(admission) => {
-                let (watched, watched_rx) = watch::channel(None);
-                let (registered_tx, registered) = watch::channel(false);
-                tasks.spawn(admission::register(
-                    client.clone(),
-                    admission.clone(),
-                    watched_rx,
-                    registered_tx,
-                    telemetry.clone(),
-                ));
-                Authors {
-                    watched,
-                    registered,
-                }
-            }
-        };
+        let mut parts = Parts::default();
+        parts.spawn(
+            "the follower of rules",
+            crate::configuration::follow(
+                client.clone(),
+                settings.own_labels.clone(),
+                configuration_tx,
+            ),
+        );
+        parts.spawn(
+            "the writer of statuses",
+            write_statuses(
+                StatusWriter::new(client.clone(), &settings.instance_id),
+                statuses_rx,
+            ),
+        );
         let writer_settings = settings.writers(cluster_uid(client).await?);
         let writers = {
             let client = client.clone();
@@ -127,8 +91,7 @@ impl Ends {
             redaction: redacting::in_cluster(client.clone(), &settings.namespace),
             namespaces_first: false,
             progress: Arc::default(),
-            authors,
-            tasks,
+            parts,
         })
     }
 }

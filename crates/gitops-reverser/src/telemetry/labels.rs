@@ -135,3 +135,19 @@ pub enum AdmissionOutcome {
 pub(super) struct AdmissionLabels {
     pub(super) outcome: AdmissionOutcome,
 }
+
+/// A lease that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WorkerLabels {
+    worker: Arc<str>,
+}
+
+impl WorkerLabels {
+    /// From the name of the lease.
+    #[must_use]
+    pub fn new(lease: &str) -> Self {
+        Self {
+            worker: lease.into(),
+        }
+    }
+}

@@ -8,7 +8,7 @@ mod deletions;
 mod destinations;
 pub(crate) mod installation;
 mod many;
-mod oracle;
+pub(crate) mod oracle;
 mod repository;
 mod rights;
 mod selection;

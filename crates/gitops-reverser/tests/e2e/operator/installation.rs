@@ -387,6 +387,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),
         admission: None,
+        replicas: None,
         own_labels: None,
     }
 }
