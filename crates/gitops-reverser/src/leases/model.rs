@@ -20,7 +20,7 @@ const LOOK: u64 = 250;
 /// A client that waits longer for an answer takes it for lost.
 const DEADLINE: u64 = 375;
 const SCHEDULES: u64 = 10_000;
-const SIMULATED: u64 = 8_000;
+const SIMULATED: u64 = 5_000;
 
 /// How a writer is ordered.
 #[derive(Clone, Copy, PartialEq)]
@@ -401,7 +401,7 @@ fn in_ten_thousand_schedules_nothing_is_lost_and_nothing_goes_back() {
     });
     // A model in which nobody writes would prove nothing.
     assert!(
-        pushed.iter().all(|pushes| *pushes > SCHEDULES),
+        pushed.iter().all(|pushes| *pushes > SCHEDULES / 2),
         "{pushed:?}"
     );
 }
