@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 mod controller;
+mod mirror;
+mod places;
 #[cfg(test)]
 mod reference;
 
@@ -12,6 +14,9 @@ pub use controller::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
     GitBatchArguments, TelemetryArguments, WorkArguments,
 };
+
+pub use mirror::MirrorArguments;
+pub use places::{ClusterArguments, RepositoryArguments, SecretsArgument, SelectionArguments};
 
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
 #[derive(Debug, Parser)]
@@ -30,6 +35,11 @@ pub enum Command {
     /// Follows GitRepoConfigs, GitDestinations, WatchRules and ClusterWatchRules, and runs inside of a
     /// cluster as well as outside with a kubeconfig. Every flag can be given as an environment variable.
     Controller(Box<ControllerArguments>),
+    /// Mirror a cluster into a repository, with nothing installed in it
+    ///
+    /// Writes what lives in the cluster to a folder of a branch, and follows until it is stopped. Needs
+    /// no more than the right to list what is to be mirrored.
+    Mirror(Box<MirrorArguments>),
     /// Turn live objects into the YAML that Git would hold
     ///
     /// Reads objects as JSON or YAML: one, a list, or many documents. Writes each as clean,

@@ -237,6 +237,10 @@ impl RulePart {
                 .iter()
                 .filter(|(group, _)| self.groups.contains(group));
             for (group, resource) in preset {
+                let versions = catalogue.versions_of(group, resource);
+                if versions.iter().any(|served| exclusions.contain(served)) {
+                    continue;
+                }
                 self.add_versions(&mut found, catalogue, group, resource, false);
             }
             return found;
