@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use self::discovering::Served;
 pub use self::ends::{Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
-pub use self::redacting::KeySource;
+pub use self::redacting::{KeySource, key_of_operator};
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;

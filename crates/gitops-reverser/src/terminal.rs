@@ -9,6 +9,8 @@ pub mod cluster;
 pub mod repository;
 /// From flags about objects to the configuration that the operator would follow.
 pub mod selection;
+/// Which file a person means by `deployment/web`.
+pub mod object_name;
 /// Label selectors as kubectl has them.
 mod label_text;
 /// The key of redacted Secrets, kept on this machine.
@@ -17,5 +19,7 @@ mod redaction_key;
 pub mod pass;
 /// Listing and pushing, shown while it happens.
 pub mod progress;
+/// What a folder lacks and has too much.
+pub mod comparison;
 /// Colours, tables, differences, times.
 pub mod text;

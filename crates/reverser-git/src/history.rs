@@ -347,7 +347,8 @@ fn parse_blame(text: &str) -> Vec<BlamedLine> {
             });
             at_header = true;
         } else if at_header {
-            commit = line.split(' ').next().unwrap_or_default().to_owned();
+            let name = line.split(' ').next().unwrap_or_default();
+            name.clone_into(&mut commit);
             at_header = false;
         } else if let Some(name) = line.strip_prefix("author ") {
             name.clone_into(&mut author);

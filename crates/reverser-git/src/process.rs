@@ -183,7 +183,7 @@ impl Git {
 
     fn command(&self, invocation: &Invocation<'_>) -> Command {
         let mut command = Command::new(&self.program);
-        if invocation.as_user {
+        if invocation.for_user {
             command
                 .args(&invocation.args)
                 .current_dir(invocation.folder)
@@ -268,7 +268,7 @@ pub(crate) struct Invocation<'a> {
     trace_http: bool,
     /// More than this of either output is drained and dropped.
     most_output: usize,
-    as_user: bool,
+    for_user: bool,
 }
 
 impl<'a> Invocation<'a> {
@@ -287,7 +287,7 @@ impl<'a> Invocation<'a> {
             stdin: vec![],
             trace_http: false,
             most_output: MAX_OUTPUT,
-            as_user: false,
+            for_user: false,
         }
     }
 
@@ -326,8 +326,8 @@ impl<'a> Invocation<'a> {
 
     /// With the environment and the configuration of whoever runs this: for questions about what
     /// that person has, never for anything that touches a repository.
-    pub(crate) fn as_user(mut self) -> Self {
-        self.as_user = true;
+    pub(crate) fn for_user(mut self) -> Self {
+        self.for_user = true;
         self
     }
 

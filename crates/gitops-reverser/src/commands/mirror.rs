@@ -1,5 +1,6 @@
 //! `mirror`: the operator without an installation, for one person and one folder.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let selection = Selection::read(&arguments.selection, &cluster).await?;
     let repository = Repository::find(&arguments.repository, Purpose::Write)?;
-    let (mut pass, told) = start(arguments, &cluster, &selection, &repository, committer)?;
+    let mut pass = start(arguments, &cluster, &selection, &repository, committer)?;
     let mut shown = Shown::new(pass.progress.clone(), arguments.quiet || arguments.json);
     shown.say(&format!(
         "mirroring {} of {} to {}, folder {}",
@@ -52,7 +53,6 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
         finished = pass.finish() => finished,
         _ = signals.next() => return Err(Complaint::new(Exit::Interrupted, "ended at once")),
     };
-    drop(told);
     let code = result?;
     finished.map(|()| code)
 }
@@ -63,13 +63,7 @@ fn start(
     selection: &Selection,
     repository: &Repository,
     committer: Person,
-) -> Result<
-    (
-        Pass,
-        watch::Receiver<Option<std::sync::Arc<crate::routing::Configuration>>>,
-    ),
-    Complaint,
-> {
+) -> Result<Pass, Complaint> {
     let (told, configuration) = watch::channel(None);
     let mut tasks = JoinSet::new();
     let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
@@ -94,16 +88,15 @@ fn start(
     );
     let writer = settings.writers(cluster.uid.clone().unwrap_or_else(|| "unknown".to_owned()));
     let access = repository.access();
-    let pass = Pass::start(Plan {
+    Ok(Pass::start(Plan {
         config: cluster.config.clone(),
         settings,
-        configuration: configuration.clone(),
+        configuration,
         tasks,
         writers: Box::new(move |start: WriterStart| start.write(writer.clone(), access.clone())),
         redaction: selection.key_source(),
         namespaces_first: selection.namespaces.is_some(),
-    });
-    Ok((pass, configuration))
+    }))
 }
 
 /// Tells what happens until it is over.
@@ -212,7 +205,7 @@ fn outcome(statuses: &Statuses) -> Option<Outcome> {
 }
 
 /// Types that the flags name and the cluster does not serve, or not there.
-fn unknown_types(statuses: &Statuses) -> Option<Complaint> {
+pub(super) fn unknown_types(statuses: &Statuses) -> Option<Complaint> {
     let rules: Vec<_> = statuses.routing.rules.values().flatten().collect();
     let first = rules.first()?;
     if let Some(name) = first.unserved.first().or(first.subresources.first()) {
@@ -228,15 +221,15 @@ fn unknown_types(statuses: &Statuses) -> Option<Complaint> {
     Some(Complaint::new(Exit::NoSuchType, sentence))
 }
 
-fn complaint(refusal: &Refusal) -> Complaint {
+pub(super) fn complaint(refusal: &Refusal) -> Complaint {
     let exit = match refusal.reason {
         remote_reason::CREDENTIALS_REFUSED | destination_reason::PUSH_REFUSED => {
             Exit::RepositoryRefused
         }
         remote_reason::UNREACHABLE
         | remote_reason::HOST_NOT_TRUSTED
-        | remote_reason::URL_NOT_ALLOWED => Exit::RepositoryUnusable,
-        reference_reason::REFERENCE_NOT_READY => Exit::RepositoryUnusable,
+        | remote_reason::URL_NOT_ALLOWED
+        | reference_reason::REFERENCE_NOT_READY => Exit::RepositoryUnusable,
         _ => return Complaint::failed(&refusal.message),
     };
     Complaint::new(exit, repository_sentence(exit, &refusal.message))
@@ -283,13 +276,13 @@ fn as_text(repository: &Repository, report: &Report) -> String {
     if !report.unknown.is_empty() {
         text.push_str("not listed, their files stay:\n");
         for one in &report.unknown {
-            text.push_str(&format!("  {one}\n"));
+            let _infallible = writeln!(text, "  {one}");
         }
     }
     if report.set_aside_objects > 0 {
         text.push_str("refused by the repository:\n");
         for (path, why) in &report.set_aside {
-            text.push_str(&format!("  {path}: {why}\n"));
+            let _infallible = writeln!(text, "  {path}: {why}");
         }
     }
     text

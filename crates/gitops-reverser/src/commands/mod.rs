@@ -1,9 +1,14 @@
 //! What each command does, one file each.
 
 mod clean;
+mod completion;
 mod controller;
 mod crds;
+mod log;
 mod mirror;
+mod restore;
+mod status;
+mod verify;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -19,6 +24,12 @@ pub fn run(CommandLine { command }: CommandLine) -> ExitCode {
     match command {
         Command::Controller(arguments) => controller::run(*arguments),
         Command::Mirror(arguments) => mirror::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Log(arguments) => log::log(&arguments),
+        Command::Blame(arguments) => log::blame(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
+        Command::Completion(arguments) => completion::run(&arguments),
         Command::Clean(arguments) => clean::run(&arguments),
         Command::Crds => crds::run(),
     }

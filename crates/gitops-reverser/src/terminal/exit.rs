@@ -39,13 +39,6 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-/// What `--help` says about them.
-pub const CLUSTER_AND_REPOSITORY: &str = "\
-  10 no kubeconfig · 11 no such context · 12 the cluster cannot be reached · 13 the cluster refuses
-  the credentials · 14 no such namespace · 15 no such type · 16 no such object in the repository ·
-  20 the repository cannot be used · 21 the repository refuses · 22 the branch is checked out ·
-  23 the folder cannot be used · 64 the command line cannot be understood · 130 Ctrl-C";
-
 /// Why a command did not do what it was asked, and with which number it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
@@ -85,6 +78,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// The end of a command: what it decided, or its complaint on standard error.
+#[must_use]
 pub fn end(result: Result<ExitCode, Complaint>) -> ExitCode {
     result.unwrap_or_else(|complaint| {
         eprintln!("error: {complaint}");

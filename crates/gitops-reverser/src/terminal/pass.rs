@@ -102,6 +102,12 @@ impl Pass {
         })
     }
 
+    /// How everything stands now.
+    #[must_use]
+    pub fn look(&mut self) -> Statuses {
+        self.statuses.borrow_and_update().clone()
+    }
+
     /// Lets it write what is waiting, and end.
     pub async fn finish(self) -> Result<(), Complaint> {
         self.stop.cancel();

@@ -60,8 +60,7 @@ impl Shown {
             format!("{} in {of}", text::count(objects, "object"))
         };
         match &mut self.style {
-            Style::Nothing => {}
-            Style::Lines { listed: true } => {}
+            Style::Nothing | Style::Lines { listed: true } => {}
             Style::Lines { listed: was } => {
                 if listed {
                     *was = true;

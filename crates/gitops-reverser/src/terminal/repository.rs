@@ -70,16 +70,13 @@ impl Repository {
         let work_dir = work_dir
             .clone()
             .unwrap_or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
-        let (url, local) = match path_in(repo) {
-            Some(path) => {
-                let local = local(&git, &path, &branch, purpose)?;
-                (url_of(&local)?, Some(local))
-            }
-            None => {
-                let url = RemoteUrl::parse(repo, SCHEMES)
-                    .map_err(|error| Complaint::new(Exit::RepositoryUnusable, error.to_string()))?;
-                (url, None)
-            }
+        let (url, local) = if let Some(path) = path_in(repo) {
+            let local = local(&git, &path, &branch, purpose)?;
+            (url_of(&local)?, Some(local))
+        } else {
+            let url = RemoteUrl::parse(repo, SCHEMES)
+                .map_err(|error| Complaint::new(Exit::RepositoryUnusable, error.to_string()))?;
+            (url, None)
         };
         Ok(Self {
             git,
@@ -116,19 +113,18 @@ impl Repository {
 
     /// The branch with all of its past.
     pub fn history(&self) -> Result<History, Complaint> {
-        let history = match &self.local {
-            Some(local) => History::of_local(self.git.clone(), &local.git_dir, &self.branch),
-            None => {
-                let name = format!("history\n{}\n{}", self.url, self.branch.as_str());
-                let name = reverser_core::blob_id::BlobId::of(name.as_bytes()).to_string();
-                History::fetch(
-                    self.git.clone(),
-                    &self.url,
-                    &self.branch,
-                    &self.credentials(),
-                    &self.work_dir.join(name),
-                )
-            }
+        let history = if let Some(local) = &self.local {
+            History::of_local(self.git.clone(), &local.git_dir, &self.branch)
+        } else {
+            let name = format!("history\n{}\n{}", self.url, self.branch.as_str());
+            let name = reverser_core::blob_id::BlobId::of(name.as_bytes()).to_string();
+            History::fetch(
+                self.git.clone(),
+                &self.url,
+                &self.branch,
+                &self.credentials(),
+                &self.work_dir.join(name),
+            )
         };
         history.map_err(|error| self.complaint(&error))
     }
@@ -264,7 +260,7 @@ fn url_of(local: &LocalRepository) -> Result<RemoteUrl, Complaint> {
 }
 
 /// A folder for this program below one of the user's own.
-pub(super) fn user_folder(variable: &str, below_home: &str) -> PathBuf {
+pub(crate) fn user_folder(variable: &str, below_home: &str) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let base = set(variable)
         .map(PathBuf::from)

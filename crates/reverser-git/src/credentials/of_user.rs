@@ -30,7 +30,7 @@ impl Credentials {
 
 fn helper_login(git: &Git, url: &RemoteUrl) -> Option<Login> {
     let ask = Invocation::new(Path::new("/"), ["credential", "fill"])
-        .as_user()
+        .for_user()
         .stdin(format!("url={url}\n\n").into_bytes());
     let limits = Limits {
         deadline: DEADLINE,
