@@ -17,7 +17,7 @@ mod reference;
 
 pub use controller::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, TelemetryArguments, WorkArguments,
+    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
 };
 
 pub use mirror::MirrorArguments;

@@ -2,8 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A type of objects as the API serves it: group, version and plural name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(
+    into = "(String, String, String)",
+    try_from = "(String, String, String)"
+)]
 pub struct TypeKey {
     group: String,
     version: String,
@@ -78,6 +84,20 @@ impl TypeKey {
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
+    }
+}
+
+impl From<TypeKey> for (String, String, String) {
+    fn from(key: TypeKey) -> Self {
+        (key.group, key.version, key.resource)
+    }
+}
+
+impl TryFrom<(String, String, String)> for TypeKey {
+    type Error = KeyError;
+
+    fn try_from((group, version, resource): (String, String, String)) -> Result<Self, KeyError> {
+        Self::new(group, version, resource)
     }
 }
 

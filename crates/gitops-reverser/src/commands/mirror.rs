@@ -8,11 +8,10 @@ use reverser_api::conditions::{destination_reason, reference_reason, remote_reas
 use reverser_git::Person;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::{EndSignals, block_on, print};
 use crate::command_line::MirrorArguments;
-use crate::operator::WriterStart;
+use crate::operator::{Parts, WriterStart};
 use crate::routing::Refusal;
 use crate::status::Statuses;
 use crate::terminal::cluster::Cluster;
@@ -65,14 +64,12 @@ fn start(
     committer: Person,
 ) -> Result<Pass, Complaint> {
     let (told, configuration) = watch::channel(None);
-    let mut tasks = JoinSet::new();
+    let mut parts = Parts::default();
     let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
     let acknowledged = arguments.acknowledge_mass_delete.as_deref();
-    tasks.spawn(selection.clone().follow(
-        client,
-        selection.configuration(repository, acknowledged),
-        told,
-    ));
+    let made = selection.configuration(repository, acknowledged);
+    let following = selection.clone().follow(client, made, told);
+    parts.spawn("the follower of namespaces", following);
     // One pass has everything before it writes anything: there is nothing to wait for.
     let quiet = if arguments.once {
         Duration::ZERO
@@ -92,7 +89,7 @@ fn start(
         config: cluster.config.clone(),
         settings,
         configuration,
-        tasks,
+        parts,
         writers: Box::new(move |start: WriterStart| start.write(writer.clone(), access.clone())),
         redaction: selection.key_source(),
         namespaces_first: selection.namespaces.is_some(),

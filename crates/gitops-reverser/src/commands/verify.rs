@@ -11,12 +11,12 @@ use reverser_core::repo_path::RepoPath;
 use reverser_git::{Git, Person};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::mirror::{complaint, unknown_types};
 use super::{EndSignals, block_on, print};
 use crate::command_line::VerifyArguments;
 use crate::identity::Id;
+use crate::operator::Parts;
 use crate::routing::{Configuration, Destination};
 use crate::status::Statuses;
 use crate::terminal::cluster::Cluster;
@@ -116,9 +116,10 @@ async fn of_flags(
     let repository = Repository::find(&arguments.repository, Purpose::Read)?;
     let (told, configuration) = watch::channel(None);
     let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
-    let mut tasks = JoinSet::new();
+    let mut parts = Parts::default();
     let made = selection.configuration(&repository, None);
-    tasks.spawn(selection.clone().follow(client, made, told));
+    let following = selection.clone().follow(client, made, told);
+    parts.spawn("the follower of namespaces", following);
     let plan = Plan {
         config: cluster.config.clone(),
         settings: pass::settings(
@@ -129,7 +130,7 @@ async fn of_flags(
             Duration::ZERO,
         ),
         configuration,
-        tasks,
+        parts,
         writers: gatherer().0,
         redaction: selection.key_source(),
         namespaces_first: selection.namespaces.is_some(),
@@ -166,9 +167,11 @@ async fn of_destination(
     let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
     let all = followed(client.clone()).await?;
     let configuration = only(&id, &all)?;
-    let (told, configuration) = watch::channel(Some(Arc::new(configuration)));
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move { told.closed().await });
+    let (told, followed) = watch::channel(None);
+    told.send_replace(Some(Arc::new(configuration)));
+    let configuration = followed;
+    let mut parts = Parts::default();
+    parts.spawn("the configuration", async move { told.closed().await });
     let git = Git::find().map_err(Complaint::failed)?;
     let work_dir = arguments.repository.work_dir.clone();
     let work_dir = work_dir.unwrap_or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
@@ -176,7 +179,7 @@ async fn of_destination(
         config: cluster.config.clone(),
         settings: pass::settings(git.clone(), work_dir.clone(), &[], nobody(), Duration::ZERO),
         configuration,
-        tasks,
+        parts,
         writers: gatherer().0,
         redaction: crate::operator::key_of_operator(client.clone(), &arguments.operator_namespace),
         namespaces_first: false,

@@ -8,14 +8,14 @@ use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{Git, Person};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::Complaint;
 use super::repository::SCHEMES;
 use crate::http::Readiness;
 use crate::operator::{
-    self, Ends, KeySource, OperatorError, OperatorSettings, Progress, StartWriter,
+    self, Ends, KeySource, OperatorError, OperatorSettings, Parts, Progress, StartWriter,
 };
 use crate::routing::{Configuration, RoutingOptions};
 use crate::settings::AllowedRepoUrls;
@@ -32,7 +32,7 @@ pub struct Plan {
     /// What is mirrored.
     pub configuration: watch::Receiver<Option<Arc<Configuration>>>,
     /// What follows that.
-    pub tasks: JoinSet<()>,
+    pub parts: Parts,
     /// Who takes what each branch should hold.
     pub writers: StartWriter,
     /// By what Secrets are redacted.
@@ -58,7 +58,7 @@ impl Pass {
             config,
             settings,
             configuration,
-            tasks,
+            parts,
             writers,
             redaction,
             namespaces_first,
@@ -72,7 +72,7 @@ impl Pass {
             redaction,
             namespaces_first,
             progress: progress.clone(),
-            tasks,
+            parts,
         };
         let stop = CancellationToken::new();
         let (readiness, _) = watch::channel(Readiness::Ready);
@@ -159,6 +159,7 @@ pub fn settings(
         committer,
         instance_id: "mirror".to_owned(),
         namespace: "local".to_owned(),
+        replicas: None,
         own_labels: None,
     }
 }
