@@ -17,7 +17,7 @@ mod reference;
 
 pub use controller::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
+    GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
 };
 
 pub use mirror::MirrorArguments;
