@@ -160,6 +160,7 @@ pub fn settings(
         instance_id: "mirror".to_owned(),
         namespace: "local".to_owned(),
         replicas: None,
+        admission: None,
         own_labels: None,
     }
 }
