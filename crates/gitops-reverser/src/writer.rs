@@ -13,6 +13,7 @@
 mod attempt;
 mod common;
 mod contents;
+mod doubt;
 mod narrowing;
 mod pace;
 mod refusals;
@@ -44,8 +45,8 @@ use self::state::DestinationState;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::{Refusal, Target};
-use crate::telemetry::facts::{BranchMoved, PushRetried};
-use crate::telemetry::labels::BranchLabels;
+use crate::telemetry::facts::{BranchMoved, DestinationInSync, PushRetried};
+use crate::telemetry::labels::{BranchLabels, DestinationLabels};
 
 /// With what a repository is written.
 #[derive(Clone)]
@@ -406,7 +407,15 @@ impl Writer {
             let Some(state) = self.destinations.get_mut(&id) else {
                 continue;
             };
+            let was_in_sync = state.is_in_sync();
             let content_missing = state.finish(job, now);
+            if !was_in_sync && state.is_in_sync() {
+                self.common.telemetry.emit(DestinationInSync {
+                    branch: &self.labels,
+                    destination: &DestinationLabels::new(&id.namespace, &id.name),
+                    objects: state.objects(),
+                });
+            }
             if let Some((attempt, after, refusal)) = state.retries_after(now) {
                 // What is in the way may have been removed by somebody else.
                 self.must_fetch = true;
