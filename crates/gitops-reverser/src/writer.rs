@@ -107,6 +107,17 @@ pub struct Report {
     pub set_aside_objects: usize,
 }
 
+/// What a writer is told.
+#[derive(Debug)]
+pub struct Told {
+    /// About which destination.
+    pub id: Id,
+    /// What.
+    pub message: ToWriter,
+    /// When the watch event was read that is the cause; nothing if there was none.
+    pub since: Option<Instant>,
+}
+
 /// What a writer sends.
 #[derive(Debug)]
 pub enum FromWriter {
@@ -214,13 +225,13 @@ impl Writer {
     }
 
     /// Works until the channel is closed, then writes what is waiting once more.
-    pub async fn run(mut self, mut inbox: mpsc::Receiver<(Id, ToWriter)>) {
+    pub async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         loop {
             let due = self.due();
             tokio::select! {
                 message = inbox.recv() => match message {
-                    Some((id, message)) => {
-                        self.take(id, message);
+                    Some(told) => {
+                        self.take(told);
                         self.limit_memory().await;
                     }
                     None => break,
@@ -248,7 +259,8 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, id: Id, message: ToWriter) {
+    fn take(&mut self, told: Told) {
+        let Told { id, message, since } = told;
         let now = Instant::now();
         match message {
             ToWriter::Settings(destination) => {
@@ -267,7 +279,7 @@ impl Writer {
             }
             message => {
                 if let Some(state) = self.destinations.get_mut(&id) {
-                    state.take(message, now);
+                    state.take(message, now, since);
                 }
             }
         }

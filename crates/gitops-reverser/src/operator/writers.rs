@@ -7,10 +7,8 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::dispatch::ToWriter;
-use crate::identity::Id;
 use crate::routing::Target;
-use crate::writer::{Common, FromWriter, Writer, WriterSettings};
+use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
 
 /// So many changes wait for a writer that is busy taking others; it takes them while it pushes.
 const CHANGES: usize = 1024;
@@ -24,7 +22,7 @@ pub(super) struct Writers {
 }
 
 struct Running {
-    inbox: mpsc::Sender<(Id, ToWriter)>,
+    inbox: mpsc::Sender<Told>,
     task: JoinHandle<()>,
 }
 
@@ -45,7 +43,7 @@ impl Writers {
     }
 
     /// Tells the writer of a branch, which is started if there is none.
-    pub(super) async fn tell(&mut self, target: &Target, id: Id, message: ToWriter) {
+    pub(super) async fn tell(&mut self, target: &Target, told: Told) {
         let running = self.running.entry(target.clone()).or_insert_with(|| {
             let access = crate::credentials::source(self.client.clone(), target);
             let (settings, common) = (self.settings.clone(), self.common.clone());
@@ -58,7 +56,7 @@ impl Writers {
             }
         });
         // It ends only when its inbox is closed, or with the process.
-        let _ = running.inbox.send((id, message)).await;
+        let _ = running.inbox.send(told).await;
     }
 
     /// Lets every writer write what is waiting, and end.

@@ -112,14 +112,14 @@ impl DestinationState {
         self.not_before = None;
     }
 
-    pub(super) fn take(&mut self, message: ToWriter, now: Instant) {
+    pub(super) fn take(&mut self, message: ToWriter, now: Instant, since: Option<Instant>) {
         match message {
             ToWriter::Put {
                 path,
                 wanted,
                 content,
             } => {
-                self.note_change(&path, Some(wanted.blob), now);
+                self.note_change(&path, Some(wanted.blob), since);
                 self.proofs.of_file.remove(&path);
                 self.window.add(content.len(), now);
                 self.contents.insert(wanted.blob, content);
@@ -127,7 +127,7 @@ impl DestinationState {
                 self.doubt.add(path, old.map(|old| old.blob));
             }
             ToWriter::Remove { path, proof } => {
-                self.note_change(&path, None, now);
+                self.note_change(&path, None, since);
                 let old = Arc::make_mut(&mut self.wanted).remove(&path);
                 if let Some(proof) = proof {
                     self.proofs.of_file.insert(path.clone(), proof);
@@ -165,9 +165,11 @@ impl DestinationState {
         }
     }
 
-    fn note_change(&mut self, path: &RepoPath, blob: Option<BlobId>, now: Instant) {
-        if self.in_sync && self.events.len() < EVENT_TIMES {
-            self.events.push(now);
+    fn note_change(&mut self, path: &RepoPath, blob: Option<BlobId>, since: Option<Instant>) {
+        if let Some(since) = since
+            && self.events.len() < EVENT_TIMES
+        {
+            self.events.push(since);
         }
         self.refused_whole = false;
         let known = self.set_aside.get(path);
@@ -191,7 +193,12 @@ impl DestinationState {
         Limits {
             max_files: push.max_files.unwrap_or(limits.max_files),
             max_wait,
-            quiet: limits.quiet.min(max_wait),
+            // Before the first look everything was listed: there is nothing to wait for.
+            quiet: if self.in_sync {
+                limits.quiet.min(max_wait)
+            } else {
+                Duration::ZERO
+            },
             ..*limits
         }
     }
