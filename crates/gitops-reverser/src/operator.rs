@@ -4,6 +4,7 @@
 //! loop does it. Nothing here decides anything else.
 
 mod discovering;
+mod everywhere;
 mod observing;
 mod redacting;
 mod writers;
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::discovering::Served;
+use self::everywhere::{Everywhere, Next};
 use self::observing::Gauges;
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
@@ -219,6 +221,7 @@ pub async fn run(
         configured: false,
         served: Served::default(),
         one_by_one: HashSet::new(),
+        everywhere: Everywhere::new(settings.discovery_refresh),
         statuses,
         telemetry,
         gauges,
@@ -256,6 +259,7 @@ struct Operator {
     routing: Arc<Routing>,
     /// Types that may not be watched everywhere.
     one_by_one: HashSet<TypeKey>,
+    everywhere: Everywhere,
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     gauges: Arc<Gauges>,
@@ -299,6 +303,13 @@ impl Operator {
                         self.list_again(&type_key);
                     }
                 }
+                next = self.everywhere.next() => match next {
+                    Next::Ask => self.ask_for_everywhere(),
+                    Next::Allowed(type_key) => {
+                        self.one_by_one.remove(&type_key);
+                        self.watch_what_is_needed().await;
+                    }
+                },
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
                 () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
                     self.route().await;
@@ -418,6 +429,22 @@ impl Operator {
             statuses.configuration = configuration;
             statuses.routing = routing;
         });
+    }
+
+    /// Rights may have been granted since.
+    fn ask_for_everywhere(&mut self) {
+        for need in self.routing.needs.values() {
+            let type_key = need.served.key.clone();
+            if !self.one_by_one.contains(&type_key) {
+                continue;
+            }
+            let scope = Scope {
+                type_key: type_key.clone(),
+                kind: need.served.kind.clone(),
+                namespace: None,
+            };
+            self.everywhere.ask(type_key, self.supervisor.ask(&scope));
+        }
     }
 
     async fn watch_what_is_needed(&mut self) {

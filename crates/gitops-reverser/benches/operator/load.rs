@@ -66,10 +66,16 @@ pub(crate) fn run(world: &World, rate: usize, time: Duration) -> Run {
         last,
     } = answered;
     // The first commit whose tree is the last one's holds everything.
-    let tree = |tip: &str| world.repository.git(&["rev-parse", &format!("{tip}^{{tree}}")]);
+    let tree = |tip: &str| {
+        world
+            .repository
+            .git(&["rev-parse", &format!("{tip}^{{tree}}")])
+    };
     let trees: Vec<String> = tips.iter().map(|(_, tip)| tree(tip)).collect();
     let complete = trees.iter().position(|tree| Some(tree) == trees.last());
-    let lag = complete.map_or(Duration::ZERO, |at| tips[at].0.saturating_duration_since(last));
+    let lag = complete.map_or(Duration::ZERO, |at| {
+        tips[at].0.saturating_duration_since(last)
+    });
     let behind = tips
         .iter()
         .skip(1)
@@ -91,12 +97,7 @@ struct Answers {
 }
 
 /// Sends updates as a clock says, and notes when those of the beacon were answered.
-async fn update(
-    world: &World,
-    run: u32,
-    rate: usize,
-    time: Duration,
-) -> (Answers, Vec<Instant>) {
+async fn update(world: &World, run: u32, rate: usize, time: Duration) -> (Answers, Vec<Instant>) {
     let updates = (rate as f64 * time.as_secs_f64()) as usize;
     let beacon = world.config_maps().next().unwrap();
     let others: Vec<usize> = world.config_maps().skip(1).collect();
@@ -161,7 +162,13 @@ fn behind(world: &World, run: u32, seen: Instant, tip: &str, beacons: &[Instant]
     let file = world.file_of(world.config_maps().next().unwrap());
     let text = world.repository.git(&["show", &format!("{tip}:{file}")]);
     let beacon = format!("value: beacon {run} ");
-    let there = text.lines().find_map(|line| line.trim().strip_prefix(&beacon));
-    let next = there.and_then(|number| number.parse::<usize>().ok()).map_or(0, |there| there + 1);
-    beacons.get(next).map_or(Duration::ZERO, |answered| seen.saturating_duration_since(*answered))
+    let there = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&beacon));
+    let next = there
+        .and_then(|number| number.parse::<usize>().ok())
+        .map_or(0, |there| there + 1);
+    beacons.get(next).map_or(Duration::ZERO, |answered| {
+        seen.saturating_duration_since(*answered)
+    })
 }

@@ -133,10 +133,7 @@ fn lag(world: &World, running: &Running, table: &mut Table) {
     table.row(
         "CPU for 1,000 changes",
         &format!("{:.2} s", own.as_secs_f64() / thousands),
-        &format!(
-            "git {:.2} s beside it",
-            children.as_secs_f64() / thousands
-        ),
+        &format!("git {:.2} s beside it", children.as_secs_f64() / thousands),
         "",
     );
 }
@@ -177,7 +174,11 @@ fn restart(world: &World, objects: usize, table: &mut Table) {
     let tip = world.tip();
     let running = Running::start(world);
     let took = running.until_in_sync();
-    assert_eq!(world.tip(), tip, "nothing changed, and yet there is a commit");
+    assert_eq!(
+        world.tip(),
+        tip,
+        "nothing changed, and yet there is a commit"
+    );
     table.row(
         "restart with nothing changed, no commit",
         &seconds(took),

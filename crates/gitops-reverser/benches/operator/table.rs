@@ -27,7 +27,10 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 pub(crate) fn ratio(time: Duration, floor: Duration, most: f64) -> String {
     let ratio = time.as_secs_f64() / floor.as_secs_f64();
-    format!("{ratio:.2} × floor, at most {most} ×: {}", word(ratio <= most))
+    format!(
+        "{ratio:.2} × floor, at most {most} ×: {}",
+        word(ratio <= most)
+    )
 }
 
 pub(crate) fn at_most(time: Duration, most: f64) -> String {

@@ -216,7 +216,10 @@ impl World {
     /// What the branch should hold: path and content of everything that a complete list shows.
     pub(crate) fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
-        for (list, kind) in objects::LISTS.iter().zip(["ConfigMap", "Service", "Deployment"]) {
+        for (list, kind) in objects::LISTS
+            .iter()
+            .zip(["ConfigMap", "Service", "Deployment"])
+        {
             for page in self.runtime.block_on(crate::floor::pages(self, list)) {
                 let page: Value = serde_json::from_str(&page).unwrap();
                 let api_version = page["apiVersion"].as_str().unwrap();

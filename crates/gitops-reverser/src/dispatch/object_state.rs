@@ -52,7 +52,9 @@ pub(super) struct Sent(Vec<(Id, (BlobId, Operations))>);
 
 impl Sent {
     pub(super) fn get(&self, id: &Id) -> Option<&(BlobId, Operations)> {
-        self.iter().find(|(other, _)| *other == id).map(|(_, what)| what)
+        self.iter()
+            .find(|(other, _)| *other == id)
+            .map(|(_, what)| what)
     }
 
     pub(super) fn insert(&mut self, id: Id, what: (BlobId, Operations)) {

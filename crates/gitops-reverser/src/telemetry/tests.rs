@@ -4,8 +4,8 @@ use prometheus_client::encoding::text;
 use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 
 use super::facts::{
-    BatchPushed, BranchMoved, CommitPushed, DestinationInSync, DiscoveryFailed, EventProcessed, ObjectsListed,
-    PushRetried, Serving, Started, Stopping,
+    BatchPushed, BranchMoved, CommitPushed, DestinationInSync, DiscoveryFailed, EventProcessed,
+    ObjectsListed, PushRetried, Serving, Started, Stopping,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;

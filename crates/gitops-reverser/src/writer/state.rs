@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reverser_core::blob_id::BlobId;
-use reverser_core::plan::{DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan};
+use reverser_core::plan::{
+    DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan,
+};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::window::{Limits, Window};
 use reverser_git::{CommitId, Person};

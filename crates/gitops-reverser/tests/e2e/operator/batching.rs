@@ -142,7 +142,11 @@ fn four_branches(name: &str, flag: &str, locks: [&str; 2]) {
     world.run();
     for (repo, branch) in branches {
         world.await_ready(&format!("gitdestination/{branch}"), "True", "InSync");
-        let repository = if repo == "repo" { &world.repository } else { &second };
+        let repository = if repo == "repo" {
+            &world.repository
+        } else {
+            &second
+        };
         assert_eq!(repository.files(branch).len(), 3, "{branch}");
     }
     assert!(!world.folder.path().join("overlaps").exists());
