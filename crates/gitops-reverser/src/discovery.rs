@@ -237,6 +237,7 @@ mod tests {
             kind: "Kind".to_owned(),
             namespaced: false,
             preferred: true,
+            scale: false,
         }
     }
 

@@ -182,14 +182,18 @@ impl Dispatcher {
         let mut scopes = HashSet::new();
         for (type_key, need) in &self.routing.needs {
             match &need.namespaces {
-                Some(namespaces) if one_by_one.contains(type_key) => {
+                Some(namespaces) if one_by_one.contains(type_key) && need.served.namespaced => {
                     scopes.extend(
                         namespaces
                             .iter()
                             .map(|namespace| scope(need, Some(namespace))),
                     );
                 }
-                None if one_by_one.contains(type_key) && need.served.namespaced => {
+                // With no namespace known, the one list that was refused says why.
+                None if one_by_one.contains(type_key)
+                    && need.served.namespaced
+                    && !self.namespaces.is_empty() =>
+                {
                     let all = self.namespaces.keys();
                     scopes.extend(all.map(|namespace| scope(need, Some(namespace))));
                 }

@@ -4,30 +4,37 @@
 //! loop does it. Nothing here decides anything else.
 
 mod discovering;
+mod ends;
 mod everywhere;
 mod observing;
+mod parts;
 mod redacting;
+mod standing_by;
 mod writers;
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
-use reverser_core::commit_message::Installation;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::object_key::TypeKey;
 use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
 use self::discovering::Served;
+pub use self::ends::{Ends, StartWriter, WriterStart};
 use self::everywhere::{Everywhere, Next};
-use self::observing::Gauges;
+pub use self::observing::Progress;
+pub use self::parts::Parts;
+pub use self::redacting::KeySource;
+pub use self::standing_by::Replicas;
+use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
@@ -35,16 +42,20 @@ use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
 use crate::settings::{DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
+use crate::telemetry::facts::WorkLeftBehind;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
-use crate::writer::{Common, FromWriter, Told, WriterSettings};
+use crate::writer::{Common, FromWriter, Told};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
 
 /// How long objects that could not be read are left alone before their type is listed again.
 const LIST_AGAIN: Duration = Duration::from_mins(1);
+
+/// So long writers may take to push what waits when the process is to end; pods are given 30 s.
+const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// What the operator is told once.
 #[derive(Clone, Debug)]
@@ -79,6 +90,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// How replicas agree on a leader; nothing where this is the only one.
+    pub replicas: Option<Replicas>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
     pub own_labels: Option<String>,
 }
@@ -93,6 +106,7 @@ impl OperatorSettings {
             destination,
             committer,
             instance_id,
+            ownership,
             ..
         } = settings;
         let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
@@ -130,6 +144,9 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
+            replicas: ownership.leader_elect.then(|| Replicas {
+                leases: ownership.leases.clone(),
+            }),
             own_labels: None,
         })
     }
@@ -153,9 +170,12 @@ pub enum OperatorError {
     /// A part ended that must not.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
+    /// Another replica may lead by now.
+    #[error("leadership is lost: {0}; ending, so that only one replica writes")]
+    LeadershipLost(String),
 }
 
-/// Runs until it is told to end, then writes what is waiting.
+/// Runs the installed operator until it is told to end, then writes what is waiting.
 pub async fn run(
     config: kube::Config,
     settings: OperatorSettings,
@@ -164,10 +184,32 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let ends = Ends::of_installation(&client, &settings).await?;
+    run_between(ends, config, settings, telemetry, readiness, shutdown).await
+}
+
+/// The same between ends of the caller's choice.
+pub async fn run_between(
+    ends: Ends,
+    config: kube::Config,
+    settings: OperatorSettings,
+    telemetry: Telemetry,
+    readiness: watch::Sender<Readiness>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), OperatorError> {
+    let Ends {
+        configuration,
+        statuses,
+        writers,
+        redaction,
+        namespaces_first,
+        progress,
+        mut parts,
+    } = ends;
+    let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let lease_client = crate::api_read::client(config.clone()).map_err(OperatorError::Client)?;
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
-    let cluster_uid = cluster_uid(&client).await?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
-    let (configuration_tx, configuration) = watch::channel(None);
     let (served_tx, served) = watch::channel(None);
     let common = Arc::new(Common::new(
         telemetry.clone(),
@@ -175,57 +217,45 @@ pub async fn run(
         settings.workers_max_global,
         settings.workers_max_per_repo,
     ));
-    let gauges = Arc::new(Gauges::default());
-    observing::show_state(&telemetry, &common, gauges.clone());
+    observing::show_state(&telemetry, &common, progress.clone());
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
     let (reports_tx, reports) = mpsc::unbounded_channel();
-    let (statuses, statuses_rx) = watch::channel(Statuses::default());
-    let mut tasks = JoinSet::new();
-    tasks.spawn(crate::configuration::follow(
-        client.clone(),
-        settings.own_labels.clone(),
-        configuration_tx,
-    ));
-    tasks.spawn(discovering::follow(
-        client.clone(),
-        watch_client.clone(),
-        settings.discovery_refresh,
-        telemetry.clone(),
-        served_tx,
-    ));
-    tasks.spawn(write_statuses(
-        StatusWriter::new(client.clone(), &settings.instance_id),
-        statuses_rx,
-    ));
-    let writer = WriterSettings {
-        git: settings.git.clone(),
-        work_dir: settings.work_dir.clone(),
-        limits: settings.limits,
-        poll: settings.poll,
-        deletes_cap: settings.deletes_cap,
-        committer: settings.committer.clone(),
-        installation: Installation {
-            cluster_uid,
-            controller_namespace: settings.namespace.clone(),
-            controller_name: "gitops-reverser".to_owned(),
-            instance_id: settings.instance_id.clone(),
-        },
-    };
+    parts.spawn(
+        "the follower of types",
+        discovering::follow(
+            client,
+            watch_client.clone(),
+            settings.discovery_refresh,
+            telemetry.clone(),
+            served_tx,
+        ),
+    );
+    parts.spawn(
+        "the probe of readiness",
+        standing_by::say_when_ready(configuration.clone(), served.clone(), readiness),
+    );
+    let mut shutdown = std::pin::pin!(shutdown);
+    let election = Election::stand(&settings, lease_client, &telemetry, &mut parts);
+    if let Turn::End = election.turn(&mut parts, shutdown.as_mut()).await? {
+        election.give_back().await;
+        return Ok(());
+    }
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
-        writers: Writers::new(client.clone(), writer, common, reports_tx),
+        writers: Writers::new(writers, common, reports_tx),
         routing: Arc::default(),
         configuration: Arc::default(),
         configured: false,
         served: Served::default(),
+        namespaces_first,
         one_by_one: HashSet::new(),
         everywhere: Everywhere::new(settings.discovery_refresh),
         statuses,
         telemetry,
-        gauges,
-        redaction: redacting::Redaction::new(client, &settings.namespace),
+        progress,
+        redaction: redacting::Redaction::new(redaction),
         settings,
     };
     let inputs = Inputs {
@@ -234,8 +264,14 @@ pub async fn run(
         served,
         reports,
     };
-    let result = operator.work(inputs, &mut tasks, readiness, shutdown).await;
-    operator.writers.finish().await;
+    let result = operator.work(inputs, &mut parts, shutdown).await;
+    if result.is_ok() {
+        let written = tokio::time::timeout(LAST_WORDS, operator.writers.finish()).await;
+        if written.is_err() {
+            operator.telemetry.emit(WorkLeftBehind);
+        }
+        election.give_back().await;
+    }
     result
 }
 
@@ -257,12 +293,13 @@ struct Operator {
     configured: bool,
     served: Served,
     routing: Arc<Routing>,
-    /// Types that may not be watched everywhere.
+    namespaces_first: bool,
+    /// Types that may not, or need not, be watched everywhere.
     one_by_one: HashSet<TypeKey>,
     everywhere: Everywhere,
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
-    gauges: Arc<Gauges>,
+    progress: Arc<Progress>,
     redaction: redacting::Redaction,
 }
 
@@ -270,11 +307,9 @@ impl Operator {
     async fn work(
         &mut self,
         mut inputs: Inputs,
-        tasks: &mut JoinSet<()>,
-        readiness: watch::Sender<Readiness>,
-        shutdown: impl Future<Output = ()>,
+        parts: &mut Parts,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), OperatorError> {
-        let mut shutdown = std::pin::pin!(shutdown);
         let mut partly_read = tokio::time::interval(LIST_AGAIN);
         loop {
             tokio::select! {
@@ -288,7 +323,6 @@ impl Operator {
                         }
                         self.configuration = configuration;
                         self.configured = true;
-                        readiness.send_replace(Readiness::Ready);
                         self.route().await;
                     }
                 }
@@ -315,7 +349,10 @@ impl Operator {
                     self.route().await;
                 }
                 error = self.supervisor.broken() => return Err(error.into()),
-                _ = tasks.join_next() => return Err(OperatorError::Ended("a follower of the cluster")),
+                () = self.writers.ended() => {
+                    return Err(OperatorError::Ended("the writer of a branch"));
+                }
+                error = parts.ended() => return Err(error),
             }
         }
     }
@@ -337,6 +374,7 @@ impl Operator {
             &scope,
             &observation,
         );
+        self.progress.note(&observation);
         let forbidden = matches!(
             &observation,
             Observation::Lost {
@@ -348,19 +386,23 @@ impl Operator {
             &observation,
             Observation::Seen { live: true, .. } | Observation::Gone { .. }
         );
+        if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
+        {
+            // Where namespaces can be listed one by one, nothing is lost yet.
+            self.watch_what_is_needed().await;
+            if self.supervisor.epoch_of(&scope).is_none() {
+                return;
+            }
+        }
         let changes_knowledge = matches!(
             &observation,
             Observation::Lost { .. } | Observation::Listed(_)
         );
         let effects = self.dispatcher.observe(&scope, observation);
         if changes_knowledge {
-            self.gauges.set_unknown(self.dispatcher.unknown_scopes());
+            self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
         self.act_since(effects, live.then_some(at)).await;
-        if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
-        {
-            self.watch_what_is_needed().await;
-        }
     }
 
     /// Takes what the cluster serves now. A definition that changed may change what its objects look
@@ -406,6 +448,11 @@ impl Operator {
             self.dispatcher.redact_with(key);
         }
         self.routing = Arc::new(routing);
+        if self.namespaces_first {
+            let needs = self.routing.needs.iter();
+            let few = needs.filter(|(_, need)| need.namespaces.is_some());
+            self.one_by_one.extend(few.map(|(key, _)| key.clone()));
+        }
         if !self.settings.enabled {
             let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
             self.statuses.send_modify(|statuses| {
@@ -433,6 +480,9 @@ impl Operator {
 
     /// Rights may have been granted since.
     fn ask_for_everywhere(&mut self) {
+        if self.namespaces_first {
+            return;
+        }
         for need in self.routing.needs.values() {
             let type_key = need.served.key.clone();
             if !self.one_by_one.contains(&type_key) {
@@ -450,7 +500,7 @@ impl Operator {
     async fn watch_what_is_needed(&mut self) {
         let scopes = self.dispatcher.scopes(&self.one_by_one);
         let types: HashSet<&TypeKey> = scopes.iter().map(|scope| &scope.type_key).collect();
-        self.gauges.set_watched(types.len());
+        self.progress.set_watched(types.len(), scopes.len());
         let changes = self.supervisor.set_scopes(&scopes);
         for (scope, _) in changes.stopped {
             let effects = self.dispatcher.stop_watching(&scope);

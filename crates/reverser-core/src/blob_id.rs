@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 /// The id of a blob, as `git hash-object` would print it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct BlobId([u8; 20]);
 
 impl BlobId {
@@ -43,6 +47,49 @@ impl fmt::Debug for BlobId {
     }
 }
 
+/// Not forty hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the id of a blob is forty hexadecimal digits")]
+pub struct NotABlobId;
+
+impl FromStr for BlobId {
+    type Err = NotABlobId;
+
+    fn from_str(text: &str) -> Result<Self, NotABlobId> {
+        let digits: Vec<u8> = text
+            .chars()
+            .map(|digit| {
+                digit
+                    .to_digit(16)
+                    .and_then(|digit| u8::try_from(digit).ok())
+            })
+            .collect::<Option<_>>()
+            .ok_or(NotABlobId)?;
+        let bytes: Vec<u8> = digits
+            .chunks(2)
+            .map(|pair| pair.iter().fold(0, |byte, digit| (byte << 4) | digit))
+            .collect();
+        match <[u8; 20]>::try_from(bytes) {
+            Ok(bytes) if digits.len() == 40 => Ok(Self(bytes)),
+            _ => Err(NotABlobId),
+        }
+    }
+}
+
+impl TryFrom<String> for BlobId {
+    type Error = NotABlobId;
+
+    fn try_from(text: String) -> Result<Self, NotABlobId> {
+        text.parse()
+    }
+}
+
+impl From<BlobId> for String {
+    fn from(id: BlobId) -> Self {
+        id.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +104,20 @@ mod tests {
             BlobId::of(b"hello\n").to_string(),
             "ce013625030ba8dba906f756967f9e9ca394464a"
         );
+    }
+
+    #[test]
+    fn an_id_is_read_as_it_is_printed_and_nothing_else_is() {
+        let id = BlobId::of(b"hello\n");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for wrong in [
+            "",
+            "ce",
+            "zz013625030ba8dba906f756967f9e9ca394464a",
+            &"c".repeat(39),
+            &"c".repeat(41),
+        ] {
+            assert_eq!(wrong.parse::<BlobId>(), Err(NotABlobId), "{wrong}");
+        }
     }
 }

@@ -13,6 +13,8 @@ pub struct ServedType {
     pub namespaced: bool,
     /// Whether its version is the one that the group prefers.
     pub preferred: bool,
+    /// Whether its objects can be scaled by themselves, through `/scale`.
+    pub scale: bool,
 }
 
 /// All types that the cluster serves.
@@ -108,6 +110,7 @@ mod tests {
             kind: "Kind".to_owned(),
             namespaced: true,
             preferred,
+            scale: false,
         }
     }
 

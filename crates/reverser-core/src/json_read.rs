@@ -34,6 +34,11 @@ impl<'a> RawJson<'a> {
         read(self.0)
     }
 
+    /// The text, for those who read it in a form of their own.
+    pub(crate) fn text(self) -> &'a str {
+        self.0
+    }
+
     /// Whether the text contains these characters, which is much cheaper to know than its values.
     #[must_use]
     pub fn mentions(self, needle: &str) -> bool {

@@ -38,6 +38,8 @@ pub mod repo_path;
 pub mod base_folder;
 /// The id that Git gives to a file's content.
 pub mod blob_id;
+/// Who tried what, as admission tells it.
+pub mod admission_record;
 /// What is known about a type in a namespace: everything, or not everything.
 pub mod scope;
 /// Which types nobody defines any more.

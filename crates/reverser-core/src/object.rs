@@ -1,7 +1,10 @@
 //! A live object: a value with an API version, a kind and a name, and who set which field.
 
+mod managers;
+
 use std::borrow::Cow;
 
+pub use self::managers::ManagersId;
 use crate::json_read::{self, RawJson, ReadError};
 use crate::value::{Map, Value};
 

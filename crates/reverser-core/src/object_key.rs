@@ -3,9 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A type of objects as the API serves it: group, version and plural name. Cheap to clone: each of
 /// its objects is asked about by it.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(
+    into = "(String, String, String)",
+    try_from = "(String, String, String)"
+)]
 pub struct TypeKey(Arc<TypeNames>);
 
 #[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,6 +89,25 @@ impl TypeKey {
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.0.resource
+    }
+}
+
+impl From<TypeKey> for (String, String, String) {
+    fn from(key: TypeKey) -> Self {
+        let TypeNames {
+            group,
+            version,
+            resource,
+        } = &*key.0;
+        (group.clone(), version.clone(), resource.clone())
+    }
+}
+
+impl TryFrom<(String, String, String)> for TypeKey {
+    type Error = KeyError;
+
+    fn try_from((group, version, resource): (String, String, String)) -> Result<Self, KeyError> {
+        Self::new(group, version, resource)
     }
 }
 

@@ -4,6 +4,8 @@
 //! at once. Servers without them answer the same question with a list of groups, and each version
 //! of each group has a document of its own. Which of them an answer is stands in its `kind`.
 
+use std::collections::HashSet;
+
 use reverser_core::catalogue::ServedType;
 use reverser_core::object_key::{KeyError, TypeKey};
 use serde::Deserialize;
@@ -115,7 +117,14 @@ pub(super) fn read_version(
         return Err(DocumentError::OtherVersion(list.group_version));
     }
     let resources = list.resources.unwrap_or_default();
+    // These documents name subresources as resources: `pods/log`.
+    let scaled: HashSet<String> = resources
+        .iter()
+        .filter_map(|resource| resource.name.strip_suffix("/scale"))
+        .map(str::to_owned)
+        .collect();
     let described = resources.into_iter().map(|resource| Described {
+        scale: scaled.contains(&resource.name),
         resource: resource.name,
         kind: resource.kind,
         namespaced: resource.namespaced,
@@ -137,6 +146,11 @@ fn group(group: wire::GroupDiscovery) -> Group {
                 .unwrap_or_default(),
             namespaced: resource.scope == "Namespaced",
             verbs: resource.verbs.unwrap_or_default(),
+            scale: resource
+                .subresources
+                .iter()
+                .flatten()
+                .any(|sub| sub.subresource == "scale"),
         });
         let mut read = watchable(&name, &version.version, at == 0, described);
         if version.freshness.as_deref() == Some("Stale") {
@@ -169,6 +183,7 @@ struct Described {
     kind: String,
     namespaced: bool,
     verbs: Vec<String>,
+    scale: bool,
 }
 
 /// Those that can be listed and watched. A name that cannot be one is a doubt about its version.
@@ -185,7 +200,6 @@ fn watchable(
     };
     for one in described {
         let can = |verb: &str| one.verbs.iter().any(|known| known == verb);
-        // Older documents name subresources as resources: `pods/log`.
         if one.resource.contains('/') || !can("list") || !can("watch") {
             continue;
         }
@@ -208,12 +222,14 @@ fn served(
         kind,
         namespaced,
         verbs: _,
+        scale,
     } = described;
     Ok(ServedType {
         key: TypeKey::new(group, version, resource)?,
         kind,
         namespaced,
         preferred,
+        scale,
     })
 }
 
@@ -254,6 +270,13 @@ mod wire {
         #[serde(default)]
         pub(super) scope: String,
         pub(super) verbs: Option<Vec<String>>,
+        pub(super) subresources: Option<Vec<Subresource>>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Subresource {
+        #[serde(default)]
+        pub(super) subresource: String,
     }
 
     #[derive(Deserialize)]

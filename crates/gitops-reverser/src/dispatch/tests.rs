@@ -37,6 +37,7 @@ fn catalogue() -> Catalogue {
         kind: "ConfigMap".into(),
         namespaced: true,
         preferred: true,
+        scale: false,
     };
     Catalogue::from_types(vec![served])
 }

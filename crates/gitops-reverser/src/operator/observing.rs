@@ -15,32 +15,63 @@ use crate::telemetry::state::OperatorState;
 use crate::watch::{Observation, Scope};
 use crate::writer::{Common, TypeNames};
 
-/// What only the operator's loop knows.
-#[derive(Default)]
-pub(super) struct Gauges {
+/// How far the operator's loop has come; can be read from anywhere at any time.
+#[derive(Debug, Default)]
+pub struct Progress {
     watched_types: AtomicUsize,
     unknown_scopes: AtomicUsize,
+    scopes: AtomicUsize,
+    ended_lists: AtomicUsize,
+    listed_objects: AtomicUsize,
 }
 
-impl Gauges {
-    pub(super) fn set_watched(&self, types: usize) {
+impl Progress {
+    /// How many lists are needed: one for each type, or for each type and namespace.
+    #[must_use]
+    pub fn lists(&self) -> usize {
+        self.scopes.load(Ordering::Relaxed)
+    }
+
+    /// How many lists have come to an end, either way.
+    #[must_use]
+    pub fn ended_lists(&self) -> usize {
+        self.ended_lists.load(Ordering::Relaxed)
+    }
+
+    /// How many objects were in them.
+    #[must_use]
+    pub fn listed_objects(&self) -> usize {
+        self.listed_objects.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_watched(&self, types: usize, scopes: usize) {
         self.watched_types.store(types, Ordering::Relaxed);
+        self.scopes.store(scopes, Ordering::Relaxed);
     }
 
     pub(super) fn set_unknown(&self, scopes: usize) {
         self.unknown_scopes.store(scopes, Ordering::Relaxed);
     }
+
+    pub(super) fn note(&self, observation: &Observation) {
+        let counter = match observation {
+            Observation::Seen { live: false, .. } => &self.listed_objects,
+            Observation::Listed(_) | Observation::Lost { .. } => &self.ended_lists,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Lets a scrape read how things stand.
-pub(super) fn show_state(telemetry: &Telemetry, common: &Arc<Common>, gauges: Arc<Gauges>) {
+pub(super) fn show_state(telemetry: &Telemetry, common: &Arc<Common>, progress: Arc<Progress>) {
     // The telemetry keeps this closure, and the writers keep the telemetry.
     let common = Arc::downgrade(common);
     telemetry.read_state_from(move || {
         let common = common.upgrade();
         OperatorState {
-            watched_types: gauges.watched_types.load(Ordering::Relaxed),
-            unknown_scopes: gauges.unknown_scopes.load(Ordering::Relaxed),
+            watched_types: progress.watched_types.load(Ordering::Relaxed),
+            unknown_scopes: progress.unknown_scopes.load(Ordering::Relaxed),
             active_workers: common.as_ref().map_or(0, |common| common.active_workers()),
             branches: common.map(|common| common.branches()).unwrap_or_default(),
         }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
@@ -22,9 +24,13 @@ const ENTRY: &str = "key";
 /// How soon a key that could not be had is asked for again.
 pub(super) const RETRY: Duration = Duration::from_secs(15);
 
+/// Gives the key, or says why it cannot be had.
+pub type KeySource =
+    Box<dyn Fn() -> BoxFuture<'static, Result<RedactionKey, String>> + Send + Sync>;
+
 /// Where the key comes from, and whether it is here.
 pub(super) struct Redaction {
-    api: Api<Secret>,
+    source: KeySource,
     state: State,
 }
 
@@ -37,9 +43,9 @@ enum State {
 }
 
 impl Redaction {
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
+    pub(super) fn new(source: KeySource) -> Self {
         Self {
-            api: Api::namespaced(client, namespace),
+            source,
             state: State::NotNeeded,
         }
     }
@@ -60,7 +66,7 @@ impl Redaction {
         if self.state == State::Known || !routing.destinations.values().any(needs_key) {
             return None;
         }
-        match self.read_or_create().await {
+        match (self.source)().await {
             Ok(key) => {
                 self.state = State::Known;
                 Some(key)
@@ -71,50 +77,57 @@ impl Redaction {
                 for destination in destinations.filter(|destination| needs_key(destination)) {
                     *destination = Err(Refusal {
                         reason: remote_reason::SECRET_INVALID,
-                        message: format!(
-                            "spec.secrets.mode Redact needs a key, and the Secret {SECRET} beside \
-                             the operator cannot be had: {why}"
-                        ),
+                        message: format!("Secrets that are redacted need a key, and {why}"),
                     });
                 }
                 None
             }
         }
     }
+}
 
-    async fn read_or_create(&self) -> Result<RedactionKey, String> {
-        let failed = |error: kube::Error| error.to_string();
-        if let Some(secret) = self.api.get_opt(SECRET).await.map_err(failed)? {
-            return key_in(secret);
-        }
-        let mut bytes = [0; 32];
-        std::fs::File::open("/dev/urandom")
-            .and_then(|mut random| random.read_exact(&mut bytes))
-            .map_err(|error| error.to_string())?;
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(SECRET.to_owned()),
-                // It would otherwise appear in Git where the operator's namespace is mirrored.
-                labels: Some(BTreeMap::from([(
-                    "configbutler.ai/ignore".to_owned(),
-                    "true".to_owned(),
-                )])),
-                ..ObjectMeta::default()
-            },
-            data: Some(BTreeMap::from([(
-                ENTRY.to_owned(),
-                ByteString(bytes.to_vec()),
+/// The key is kept in a Secret beside the operator.
+pub(super) fn in_cluster(client: Client, namespace: &str) -> KeySource {
+    let api: Api<Secret> = Api::namespaced(client, namespace);
+    Box::new(move || {
+        let api = api.clone();
+        let told = |why| format!("the Secret {SECRET} beside the operator cannot be had: {why}");
+        async move { read_or_create(&api).await.map_err(told) }.boxed()
+    })
+}
+
+async fn read_or_create(api: &Api<Secret>) -> Result<RedactionKey, String> {
+    let failed = |error: kube::Error| error.to_string();
+    if let Some(secret) = api.get_opt(SECRET).await.map_err(failed)? {
+        return key_in(secret);
+    }
+    let mut bytes = [0; 32];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            // It would otherwise appear in Git where the operator's namespace is mirrored.
+            labels: Some(BTreeMap::from([(
+                "configbutler.ai/ignore".to_owned(),
+                "true".to_owned(),
             )])),
-            ..Secret::default()
-        };
-        match self.api.create(&PostParams::default(), &secret).await {
-            Ok(created) => key_in(created),
-            // Another replica was faster: its key counts.
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                key_in(self.api.get(SECRET).await.map_err(failed)?)
-            }
-            Err(error) => Err(failed(error)),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([(
+            ENTRY.to_owned(),
+            ByteString(bytes.to_vec()),
+        )])),
+        ..Secret::default()
+    };
+    match api.create(&PostParams::default(), &secret).await {
+        Ok(created) => key_in(created),
+        // Another replica was faster: its key counts.
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            key_in(api.get(SECRET).await.map_err(failed)?)
         }
+        Err(error) => Err(failed(error)),
     }
 }
 

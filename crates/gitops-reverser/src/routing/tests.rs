@@ -12,6 +12,7 @@ fn served(group: &str, resource: &str, namespaced: bool) -> ServedType {
         kind: "Kind".into(),
         namespaced,
         preferred: true,
+        scale: false,
     }
 }
 

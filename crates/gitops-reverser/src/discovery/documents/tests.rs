@@ -123,6 +123,32 @@ fn a_group_of_nothing_is_read_and_a_name_that_is_none_is_doubted() {
 }
 
 #[test]
+fn what_can_be_scaled_is_known_from_either_document() {
+    let scaled = |version: &GroupVersion| -> Vec<(String, bool)> {
+        let types = version.types.iter();
+        types
+            .map(|served| (served.key.resource().to_owned(), served.scale))
+            .collect()
+    };
+    let expected = [("deployments".to_owned(), true), ("jobs".to_owned(), false)];
+    let body = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a"},"versions":[
+        {"version":"v1","resources":[{"resource":"deployments","verbs":["list","watch"],
+        "subresources":[{"subresource":"status"},{"subresource":"scale"}]},
+        {"resource":"jobs","verbs":["list","watch"],"subresources":[{"subresource":"status"}]}]}]}]}"#;
+    let Root::Aggregated(groups) = read_root(body).unwrap() else {
+        panic!("it is aggregated");
+    };
+    assert_eq!(scaled(&groups[0].versions[0]), expected);
+    let body = br#"{"kind":"APIResourceList","groupVersion":"a/v1","resources":[
+        {"name":"deployments","verbs":["list","watch"]},{"name":"deployments/scale","verbs":["get"]},
+        {"name":"jobs","verbs":["list","watch"]},{"name":"jobs/status","verbs":["get"]}]}"#;
+    assert_eq!(
+        scaled(&read_version(body, "a", "v1", true).unwrap()),
+        expected
+    );
+}
+
+#[test]
 fn every_other_answer_is_refused() {
     for body in [
         &b""[..],

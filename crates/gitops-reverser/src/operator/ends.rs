@@ -1,0 +1,134 @@
+//! What the operator is connected to: where its configuration comes from, who writes, and who hears
+//! how things stand. The installed operator has all of that in the cluster; a command brings its own.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::Client;
+use reverser_core::commit_message::Installation;
+use tokio::sync::{mpsc, watch};
+
+use super::parts::Parts;
+use super::redacting::{self, KeySource};
+use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
+use crate::routing::{Configuration, Target};
+use crate::status::{StatusWriter, Statuses};
+use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
+
+/// The two ends of the data's way, and what else the operator needs of its surroundings.
+pub struct Ends {
+    /// What is to be mirrored, whenever that changes.
+    pub configuration: watch::Receiver<Option<Arc<Configuration>>>,
+    /// Hears how everything stands.
+    pub statuses: watch::Sender<Statuses>,
+    /// Takes what each branch should hold.
+    pub writers: StartWriter,
+    /// By what Secrets are redacted.
+    pub redaction: KeySource,
+    /// Whether types are listed namespace by namespace from the start, and not everywhere where
+    /// that is allowed: for somebody who wants few namespaces of many.
+    pub namespaces_first: bool,
+    /// How far the lists have come.
+    pub progress: Arc<Progress>,
+    /// What keeps these ends going; if one ends, the operator does.
+    pub parts: Parts,
+}
+
+/// Starts what takes the changes of one branch. It works until its inbox is closed.
+pub type StartWriter = Box<dyn Fn(WriterStart) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What the writer of a branch is given.
+pub struct WriterStart {
+    /// The branch.
+    pub target: Target,
+    /// What all writers share.
+    pub common: Arc<Common>,
+    /// What it is told.
+    pub inbox: mpsc::Receiver<Told>,
+    /// Where it says how it stands.
+    pub reports: mpsc::UnboundedSender<FromWriter>,
+}
+
+impl Ends {
+    /// Our own kinds in the cluster say what is mirrored, and their status how it stands.
+    pub(super) async fn of_installation(
+        client: &Client,
+        settings: &OperatorSettings,
+    ) -> Result<Self, OperatorError> {
+        let (configuration_tx, configuration) = watch::channel(None);
+        let (statuses, statuses_rx) = watch::channel(Statuses::default());
+        let mut parts = Parts::default();
+        parts.spawn(
+            "the follower of rules",
+            crate::configuration::follow(
+                client.clone(),
+                settings.own_labels.clone(),
+                configuration_tx,
+            ),
+        );
+        parts.spawn(
+            "the writer of statuses",
+            write_statuses(
+                StatusWriter::new(client.clone(), &settings.instance_id),
+                statuses_rx,
+            ),
+        );
+        let writer_settings = settings.writers(cluster_uid(client).await?);
+        let writers = {
+            let client = client.clone();
+            move |start: WriterStart| {
+                let access = crate::credentials::source(client.clone(), &start.target);
+                start.write(writer_settings.clone(), access)
+            }
+        };
+        Ok(Self {
+            configuration,
+            statuses,
+            writers: Box::new(writers),
+            redaction: redacting::in_cluster(client.clone(), &settings.namespace),
+            namespaces_first: false,
+            progress: Arc::default(),
+            parts,
+        })
+    }
+}
+
+impl WriterStart {
+    /// Writes to the repository.
+    pub fn write(
+        self,
+        settings: WriterSettings,
+        access: crate::writer::AccessSource,
+    ) -> BoxFuture<'static, ()> {
+        let Self {
+            target,
+            common,
+            inbox,
+            reports,
+        } = self;
+        let writer = Writer::new(settings, common, target, access, reports);
+        writer.run(inbox).boxed()
+    }
+}
+
+impl OperatorSettings {
+    /// What writers are told, in a cluster that is called so.
+    #[must_use]
+    pub fn writers(&self, cluster_uid: String) -> WriterSettings {
+        WriterSettings {
+            git: self.git.clone(),
+            work_dir: self.work_dir.clone(),
+            limits: self.limits,
+            poll: self.poll,
+            deletes_cap: self.deletes_cap,
+            committer: self.committer.clone(),
+            installation: Installation {
+                cluster_uid,
+                controller_namespace: self.namespace.clone(),
+                controller_name: "gitops-reverser".to_owned(),
+                instance_id: self.instance_id.clone(),
+            },
+        }
+    }
+}
