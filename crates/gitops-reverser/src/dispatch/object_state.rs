@@ -58,12 +58,11 @@ impl Sent {
     }
 
     pub(super) fn insert(&mut self, id: Id, what: (BlobId, Operations)) {
-        match self.0.iter_mut().find(|(other, _)| *other == id) {
-            Some((_, known)) => *known = what,
-            None => {
-                self.0.reserve_exact(1);
-                self.0.push((id, what));
-            }
+        if let Some((_, known)) = self.0.iter_mut().find(|(other, _)| *other == id) {
+            *known = what;
+        } else {
+            self.0.reserve_exact(1);
+            self.0.push((id, what));
         }
     }
 
