@@ -4,7 +4,7 @@ use std::future::IntoFuture as _;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -16,6 +16,8 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::telemetry::Telemetry;
 
 /// What Prometheus takes for the text format that we write.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -79,13 +81,16 @@ pub async fn serve_metrics(
 pub async fn serve_probes(
     listener: TcpListener,
     readiness: watch::Receiver<Readiness>,
+    telemetry: Telemetry,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let router = Router::new()
-        // That it answers at all is the answer: a runtime that hangs does not.
-        .route("/healthz", get(async || "ok\n"))
+    let probed = Router::new()
         .route("/readyz", get(ready))
         .with_state(readiness);
+    let router = Router::new()
+        .route("/healthz", get(healthy))
+        .with_state(telemetry)
+        .merge(probed);
     serve(listener, router, shutdown).await
 }
 
@@ -94,6 +99,14 @@ async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
     match text::encode(&mut scrape, &registry) {
         Ok(()) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], scrape)),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))),
+    }
+}
+
+/// That it answers at all is half of the answer: a runtime that hangs does not.
+async fn healthy(State(telemetry): State<Telemetry>) -> impl IntoResponse {
+    match telemetry.state().stuck(Instant::now()) {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(what) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{what}\n")),
     }
 }
 
@@ -129,7 +142,8 @@ mod tests {
     use tokio::task::JoinHandle;
 
     use super::*;
-    use crate::telemetry::{Telemetry, metrics};
+    use crate::telemetry::metrics;
+    use crate::telemetry::state::OperatorState;
 
     struct Server {
         address: SocketAddr,
@@ -170,6 +184,32 @@ mod tests {
         }
     }
 
+    fn telemetry() -> Telemetry {
+        Telemetry::register(&mut metrics::registry())
+    }
+
+    #[tokio::test]
+    async fn an_operator_that_hangs_is_not_alive() {
+        let (_say, readiness) = watch::channel(Readiness::Ready);
+        let telemetry = telemetry();
+        let told = telemetry.clone();
+        let server =
+            Server::start(|listener, end| serve_probes(listener, readiness, told, end)).await;
+        assert!(server.get("/healthz").await.starts_with("HTTP/1.1 200"));
+        let hung = Instant::now().checked_sub(Duration::from_mins(10)).unwrap();
+        telemetry.read_state_from(move || OperatorState {
+            last_round: Some(hung),
+            ..OperatorState::default()
+        });
+        let answer = server.get("/healthz").await;
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+        assert!(
+            answer.contains("the operator's loop has not gone round"),
+            "{answer}"
+        );
+        server.stop().await;
+    }
+
     #[tokio::test]
     async fn metrics_are_served_as_open_metrics() {
         let mut registry = metrics::registry();
@@ -193,7 +233,9 @@ mod tests {
     #[tokio::test]
     async fn readiness_follows_the_operator_and_says_why_not() {
         let (say, readiness) = watch::channel(Readiness::NotReady("listing rules".into()));
-        let server = Server::start(|listener, end| serve_probes(listener, readiness, end)).await;
+        let server =
+            Server::start(|listener, end| serve_probes(listener, readiness, telemetry(), end))
+                .await;
         let answer = server.get("/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         assert!(answer.ends_with("\r\n\r\nlisting rules\n"), "{answer}");
@@ -211,7 +253,9 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_says_nothing_keeps_nobody_from_ending() {
         let (_say, readiness) = watch::channel(Readiness::Ready);
-        let server = Server::start(|listener, end| serve_probes(listener, readiness, end)).await;
+        let server =
+            Server::start(|listener, end| serve_probes(listener, readiness, telemetry(), end))
+                .await;
         let mut idle = TcpStream::connect(server.address).await.unwrap();
         idle.write_all(b"GET /healthz HTTP/1.1\r\nHost:")
             .await

@@ -57,6 +57,9 @@ const OBSERVATIONS: usize = 1024;
 /// How long objects that could not be read are left alone before their type is listed again.
 const LIST_AGAIN: Duration = Duration::from_mins(1);
 
+/// How often the loop goes round when nothing happens.
+const ROUND: Duration = Duration::from_secs(10);
+
 /// So long writers may take to push what waits when the process is to end; pods are given 30 s.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
@@ -337,7 +340,9 @@ impl Operator {
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), OperatorError> {
         let mut partly_read = tokio::time::interval(LIST_AGAIN);
+        let mut rounds = tokio::time::interval(ROUND);
         loop {
+            self.progress.round();
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
                 Some(observed) = inputs.observed.recv() => self.observe(observed).await,
@@ -358,6 +363,8 @@ impl Operator {
                         self.serve(served).await;
                     }
                 }
+                // A quiet loop shows that it goes round.
+                _ = rounds.tick() => {}
                 _ = partly_read.tick() => {
                     for type_key in self.dispatcher.partly_read() {
                         self.list_again(&type_key);

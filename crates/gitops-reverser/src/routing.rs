@@ -108,6 +108,10 @@ pub struct Destination {
     pub guard: bool,
     /// The mass deletion that a person has released.
     pub acknowledged: Option<String>,
+    /// Whether a folder that another installation has marked is left alone.
+    pub exclusive: bool,
+    /// The mark that a person has released.
+    pub take_over: Option<String>,
     /// Whether writing is stopped.
     pub suspend: bool,
     /// Whether a rule that exists is refused: then nobody knows what it would select, and no file is

@@ -135,8 +135,8 @@ pub fn of_destination(
         ) => Standing::Stalled(
             destination_reason::MASS_DELETE_GUARD,
             format!(
-                "{} files would be deleted, which leaves none: if that is right, set the annotation \
-                 configbutler.ai/acknowledge-mass-delete: {}",
+                "{} files would be deleted, which leaves none or is not the work of this cluster: if \
+                 that is right, set the annotation configbutler.ai/acknowledge-mass-delete: {}",
                 stopped.deletions, stopped.id
             ),
         ),
@@ -172,6 +172,15 @@ pub fn of_destination(
         conditions.push(warning(
             destination_warning::SECRETS_READABLE,
             message,
+            &old.conditions,
+            generation,
+            now,
+        ));
+    }
+    if let Some(owner) = report.and_then(|report| report.foreign_owner.clone()) {
+        conditions.push(warning(
+            destination_warning::FOREIGN_OWNER,
+            owner,
             &old.conditions,
             generation,
             now,

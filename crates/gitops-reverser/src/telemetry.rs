@@ -54,6 +54,12 @@ impl Telemetry {
         fact.count(&self.metrics);
     }
 
+    /// What the operator is doing.
+    #[must_use]
+    pub fn state(&self) -> OperatorState {
+        self.state.read()
+    }
+
     /// Says how to find out what the operator is doing. It is asked at each scrape, should not wait
     /// for anything, and replaces what was said before.
     pub fn read_state_from(&self, read: impl Fn() -> OperatorState + Send + Sync + 'static) {

@@ -15,6 +15,7 @@ mod common;
 mod contents;
 mod doubt;
 mod narrowing;
+mod owner;
 mod pace;
 mod refusals;
 mod state;
@@ -108,6 +109,8 @@ pub struct Report {
     pub failure: Option<Refusal>,
     /// Deletions that are stopped.
     pub stopped: Option<MassDelete>,
+    /// Another installation that has marked the folder, and how to take it over.
+    pub foreign_owner: Option<String>,
     /// Files that the server refuses, and what it said; not all of them if they are many.
     pub set_aside: Vec<(String, String)>,
     /// How many there are.
@@ -386,6 +389,7 @@ impl Writer {
             pushes: 0,
             gate: self.lease.as_ref().map(BranchLease::gate),
         };
+        self.common.show_attempt(&self.target, true);
         let task = tokio::task::spawn_blocking(move || attempt.run());
         self.phase = Phase::Writing {
             task,
@@ -409,6 +413,7 @@ impl Writer {
             pushes,
         } = finished;
         self.mirror = mirror;
+        self.common.show_attempt(&self.target, false);
         self.repo.spend(pushes);
         let pushed = jobs.iter().any(|job| job.done.pushed.is_some());
         self.has_pushed |= pushed;

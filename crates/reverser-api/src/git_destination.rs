@@ -12,6 +12,10 @@ use crate::schema;
 /// `status.massDeleteGuard.id` shows, so that it releases that one stop and not the next.
 pub const ACKNOWLEDGE_MASS_DELETE: &str = "configbutler.ai/acknowledge-mass-delete";
 
+/// The annotation by which a person takes a folder over from another installation. Its value is the
+/// id that the condition shows, so that it takes over from that owner and not from the next.
+pub const TAKE_OVER: &str = "configbutler.ai/take-over";
+
 /// One folder of one branch that is kept equal to the cluster.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(

@@ -50,3 +50,5 @@ pub mod plan;
 pub mod window;
 /// What commits say.
 pub mod commit_message;
+/// The file by which a folder says whose it is.
+pub mod owner_marker;

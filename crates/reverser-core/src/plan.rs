@@ -159,6 +159,8 @@ pub struct PrunePolicy {
     pub guard: bool,
     /// The id of the stop that a person has released.
     pub acknowledged: Option<String>,
+    /// The mark of the folder, if it is that of another cluster.
+    pub other_cluster: Option<String>,
 }
 
 /// What to do.
@@ -174,6 +176,8 @@ pub struct Plan {
     pub capped: usize,
     /// Files of our layout that nobody can prove to be gone: they stay.
     pub unproven: usize,
+    /// Deletions go that the guard would have stopped, had nobody released them.
+    pub released: bool,
 }
 
 /// A file to write.
@@ -372,26 +376,25 @@ impl Plan {
     /// Stops the deletions of a cycle that would leave nothing behind, if they follow from what was
     /// not seen and not from what was.
     fn guard_deletes(&mut self, ours: usize, policy: &PrunePolicy) {
-        let looks_wrong = |delete: &Delete| {
-            matches!(
-                delete.proof,
-                DeleteProof::AbsentFromList | DeleteProof::Deselected
-            )
+        let elsewhere = policy.other_cluster.as_deref();
+        // What another cluster has written is never seen here: only what was seen to go may go.
+        let looks_wrong = |delete: &Delete| match delete.proof {
+            DeleteProof::AbsentFromList | DeleteProof::Deselected => true,
+            DeleteProof::TypeGone | DeleteProof::RuleDeleted => elsewhere.is_some(),
+            DeleteProof::Deleted | DeleteProof::Moved => false,
         };
         let suspicious = self
             .deletes
             .iter()
             .filter(|delete| looks_wrong(delete))
             .count();
-        if !policy.guard
-            || ours <= GUARDED_ABOVE
-            || suspicious == 0
-            || self.deletes.len() + self.unproven < ours
-        {
+        let leaves_none = ours > GUARDED_ABOVE && self.deletes.len() + self.unproven >= ours;
+        if !policy.guard || suspicious == 0 || !(leaves_none || elsewhere.is_some()) {
             return;
         }
-        let id = stop_id(&self.deletes);
+        let id = stop_id(&self.deletes, elsewhere);
         if policy.acknowledged.as_ref() == Some(&id) {
+            self.released = true;
             return;
         }
         self.stopped = Some(MassDelete {
@@ -418,8 +421,9 @@ impl Plan {
 }
 
 /// The same for the same files, so that a release holds across restarts and no longer.
-fn stop_id(deletes: &[Delete]) -> String {
+fn stop_id(deletes: &[Delete], elsewhere: Option<&str>) -> String {
     let mut hash = Sha256::new();
+    hash.update(elsewhere.unwrap_or_default());
     for delete in deletes {
         hash.update(delete.path.as_str());
         hash.update([0]);

@@ -73,6 +73,7 @@ enum ControllerError {
 fn run_with(settings: Settings) -> Result<(), ControllerError> {
     let telemetry = &settings.telemetry;
     logging::install(telemetry.log_format, telemetry.log_filter.clone())?;
+    logging::log_panics();
     let runtime = runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -120,6 +121,7 @@ async fn serve_and_operate(
         servers.spawn(http::serve_probes(
             listener,
             readiness,
+            telemetry.clone(),
             stop_servers.clone(),
         ));
     }

@@ -1,7 +1,8 @@
 //! What those see who look from outside.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use reverser_core::catalogue::{Catalogue, ServedType};
 use reverser_core::object::{Object, TypeMeta};
@@ -23,9 +24,25 @@ pub struct Progress {
     scopes: AtomicUsize,
     ended_lists: AtomicUsize,
     listed_objects: AtomicUsize,
+    last_round: Mutex<Option<Instant>>,
 }
 
 impl Progress {
+    /// The loop goes round.
+    pub(super) fn round(&self) {
+        *self
+            .last_round
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn last_round(&self) -> Option<Instant> {
+        *self
+            .last_round
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many lists are needed: one for each type, or for each type and namespace.
     #[must_use]
     pub fn lists(&self) -> usize {
@@ -74,6 +91,7 @@ pub(super) fn show_state(telemetry: &Telemetry, common: &Arc<Common>, progress: 
             unknown_scopes: progress.unknown_scopes.load(Ordering::Relaxed),
             active_workers: common.as_ref().map_or(0, |common| common.active_workers()),
             branches: common.map(|common| common.branches()).unwrap_or_default(),
+            last_round: progress.last_round(),
         }
     });
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use reverser_api::GitRepoConfig;
 use reverser_api::conditions::{destination_reason, reason, reference_reason};
-use reverser_api::git_destination::{ACKNOWLEDGE_MASS_DELETE, GitDestination, PruneGuard};
+use reverser_api::git_destination::{
+    ACKNOWLEDGE_MASS_DELETE, GitDestination, PruneGuard, TAKE_OVER,
+};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::plan::PruneMode;
 use reverser_git::{BranchName, FolderPath, Person, PushOptions};
@@ -116,6 +118,8 @@ fn destination_of(
             .annotations()
             .get(ACKNOWLEDGE_MASS_DELETE)
             .cloned(),
+        exclusive: spec.exclusive_mode,
+        take_over: destination.annotations().get(TAKE_OVER).cloned(),
         suspend: spec.suspend,
         keeps_unselected: false,
         push,

@@ -60,19 +60,19 @@ pub(super) fn of_destination(old: &GitDestinationStatus, new: &GitDestinationSta
             note.unwrap_or_default(),
         ));
     }
-    let readable = |conditions: &[Condition]| {
-        let mut conditions = conditions.iter();
-        conditions
-            .find(|one| one.type_ == destination_warning::SECRETS_READABLE)
-            .map(|one| one.message.clone())
-    };
-    if let (None, Some(message)) = (readable(&old.conditions), readable(&new.conditions)) {
-        news.push(event(
-            EventType::Warning,
-            destination_warning::SECRETS_READABLE,
-            action::WARN,
-            message,
-        ));
+    for type_ in [
+        destination_warning::SECRETS_READABLE,
+        destination_warning::FOREIGN_OWNER,
+    ] {
+        let warning = |conditions: &[Condition]| {
+            let mut conditions = conditions.iter();
+            conditions
+                .find(|one| one.type_ == type_)
+                .map(|one| one.message.clone())
+        };
+        if let (None, Some(message)) = (warning(&old.conditions), warning(&new.conditions)) {
+            news.push(event(EventType::Warning, type_, action::WARN, message));
+        }
     }
     news
 }

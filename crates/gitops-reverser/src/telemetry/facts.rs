@@ -407,6 +407,37 @@ impl Fact for OwnershipConflict<'_> {
     }
 }
 
+/// A folder carries the mark of another installation.
+#[derive(Debug)]
+pub struct MarkerConflict<'a> {
+    /// Whose folder it was to be.
+    pub destination: &'a DestinationLabels,
+    /// Whose it is.
+    pub reason: &'a str,
+    /// Whether it is left alone.
+    pub refused: bool,
+}
+
+impl Fact for MarkerConflict<'_> {
+    fn log(&self) {
+        let Self {
+            destination,
+            reason,
+            refused,
+        } = self;
+        let destination = destination.as_str();
+        warn!(destination, reason, refused, "the folder has another owner");
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        let conflicts = &metrics.marker_conflicts;
+        conflicts.get_or_create(self.destination).inc();
+        if self.refused {
+            metrics.ownership_conflicts.inc();
+        }
+    }
+}
+
 /// The label of the leader's pod could not be moved; it is tried again.
 #[derive(Debug)]
 pub struct PodLabelFailed<'a> {

@@ -77,6 +77,18 @@ where
     tracing_subscriber::registry().with(lines)
 }
 
+/// Lets panics be told in the log, by their place only: what a panic says may hold a secret value.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        let place = place.unwrap_or_default();
+        tracing::error!(
+            place,
+            "a part of the program panicked, which is a defect of it"
+        );
+    }));
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;

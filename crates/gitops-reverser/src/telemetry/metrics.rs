@@ -51,6 +51,7 @@ pub struct Metrics {
     pub(super) push_retries: Family<BranchLabels, Counter>,
     pub(super) discovery_errors: Counter,
     pub(super) ownership_conflicts: Counter,
+    pub(super) marker_conflicts: Family<DestinationLabels, Counter>,
     pub(super) lease_acquire_failures: Family<WorkerLabels, Counter>,
     pub(super) event_to_push: Histogram,
     pub(super) push_duration: Histogram,
@@ -75,6 +76,7 @@ impl Metrics {
             push_retries: Family::default(),
             discovery_errors: Counter::default(),
             ownership_conflicts: Counter::default(),
+            marker_conflicts: Family::default(),
             lease_acquire_failures: Family::default(),
             event_to_push: Histogram::new(EVENT_TO_PUSH_BUCKETS),
             push_duration: Histogram::new(PUSH_BUCKETS),
@@ -140,6 +142,7 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         push_retries,
         discovery_errors,
         ownership_conflicts,
+        marker_conflicts,
         lease_acquire_failures,
         event_to_push,
         push_duration,
@@ -162,6 +165,7 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         (about("push_retries", "Pushes that failed and were tried again"), push_retries),
         (about("discovery_errors", "Groups of the API server whose types could not be found out"), discovery_errors),
         (about("ownership_conflicts", "Times that a batch had to wait because another installation has the branch or the folder"), ownership_conflicts),
+        (about("marker_conflicts", "Times that a folder was found to carry the mark of another installation"), marker_conflicts),
         (about("lease_acquire_failures", "Attempts to take or renew a Lease that failed, by the name of the Lease"), lease_acquire_failures),
         (measured("event_to_push", Unit::Seconds, "Time from the watch event of a change until the remote confirmed its commit"), event_to_push),
         (measured("push_duration", Unit::Seconds, "Time that a push took, from the start of git until the remote confirmed"), push_duration),
@@ -187,6 +191,7 @@ fn encode_state(
         unknown_scopes,
         active_workers,
         branches,
+        last_round: _,
     } = state;
     #[rustfmt::skip]
     let singles = [

@@ -110,6 +110,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
     });
     telemetry.emit(Stopping { signal: "SIGTERM" });
     telemetry.read_state_from(move || OperatorState {
+        last_round: None,
         watched_types: 17,
         unknown_scopes: 1,
         active_workers: 2,
@@ -117,6 +118,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
             branch: branch.clone(),
             queue_depth: 5,
             last_push: Instant::now().checked_sub(Duration::from_secs(30)),
+            attempt_began: None,
         }],
     });
 }

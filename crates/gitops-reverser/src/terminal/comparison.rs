@@ -186,6 +186,7 @@ impl Branch {
             cap: None,
             guard: false,
             acknowledged: None,
+            other_cluster: None,
         };
         let plan = plan(&wishes.wanted, tree, &wishes.proofs, &policy);
         let mut comparison = Comparison {

@@ -18,6 +18,7 @@ use reverser_git::{
 use super::common::Common;
 use super::contents::Contents;
 use super::doubt::Doubt;
+use super::owner::Owner;
 use super::refusals::{self, local};
 use super::state::{SetAside, plan_of};
 use super::{Access, WriterSettings};
@@ -64,6 +65,7 @@ pub(super) struct Job {
     pub(super) narrow: bool,
     /// When watch events brought what is written.
     pub(super) events: Vec<Instant>,
+    pub(super) owner: Owner,
     pub(super) done: Done,
 }
 
@@ -75,6 +77,8 @@ pub(super) struct Done {
     pub(super) pushed: Option<(CommitId, i64)>,
     pub(super) deletes: Vec<RepoPath>,
     pub(super) stopped: Option<MassDelete>,
+    /// Another installation that has marked the folder.
+    pub(super) foreign_owner: Option<String>,
     pub(super) capped: usize,
     /// How many files differed.
     pub(super) planned: usize,
@@ -153,10 +157,14 @@ impl Attempt {
         }
         let mut parts = Vec::new();
         for at in 0..self.jobs.len() {
+            if !self.is_ours_to_write(at)? {
+                continue;
+            }
             let job = &mut self.jobs[at];
             let Some(plan) = plan_job(&mut self.mirror, job)? else {
                 continue;
             };
+            job.mark(&self.settings.installation, &plan);
             job.contents
                 .stage(self.mirror.staged())
                 .map_err(|error| local(&error))?;
@@ -190,10 +198,11 @@ impl Attempt {
             return Ok(Tried::NotOurTurn);
         }
         let time = jiff::Timestamp::now().as_second();
-        let plans: Vec<CommitPlan> = parts
+        let mut plans: Vec<CommitPlan> = parts
             .iter()
             .map(|part| commit_plan(&self.settings, &self.jobs[part.job], part, time))
             .collect::<Result<_, _>>()?;
+        let marked = self.add_marks(&mut plans, parts)?;
         let committed = self
             .mirror
             .commit(&plans, self.access.signer.as_deref())
@@ -215,6 +224,7 @@ impl Attempt {
             PushOutcome::Pushed { .. } => {
                 self.has_pushed = true;
                 self.note_pushed(parts, &committed.commits, time, start.elapsed());
+                self.forget_marks(&marked);
                 Ok(Tried::Written)
             }
             PushOutcome::Stale { .. } => Ok(Tried::Moved),
@@ -293,7 +303,7 @@ fn git_path(folder: &BaseFolder, path: &RepoPath) -> Result<reverser_git::RepoPa
     reverser_git::RepoPath::parse(&folder.join(path)).map_err(|error| local(&error))
 }
 
-fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
+pub(super) fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
     FolderPath::or_root(folder.as_str()).map_err(|error| local(&error))
 }
 
@@ -385,7 +395,7 @@ fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<b
     Ok(true)
 }
 
-fn git_id(blob: BlobId) -> reverser_git::BlobId {
+pub(super) fn git_id(blob: BlobId) -> reverser_git::BlobId {
     reverser_git::BlobId::from_bytes(*blob.as_bytes())
 }
 

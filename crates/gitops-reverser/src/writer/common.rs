@@ -104,10 +104,18 @@ impl Common {
                 branch: BranchLabels::of(&target.url, &target.branch),
                 queue_depth: 0,
                 last_push: None,
+                attempt_began: None,
             });
         state.queue_depth = queue_depth;
         if pushed {
             state.last_push = Some(Instant::now());
+        }
+    }
+
+    /// An attempt begins, or has ended.
+    pub(super) fn show_attempt(&self, target: &Target, begins: bool) {
+        if let Some(state) = locked(&self.branches).get_mut(target) {
+            state.attempt_began = begins.then(Instant::now);
         }
     }
 

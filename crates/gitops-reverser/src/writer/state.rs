@@ -15,6 +15,7 @@ use reverser_git::{CommitId, Person};
 use super::attempt::{Done, Job};
 use super::contents::Contents;
 use super::doubt::Doubt;
+use super::owner::Owner;
 use super::pace::after_failures;
 use super::{Report, WriterSettings};
 use crate::dispatch::{Knowledge, ToWriter};
@@ -66,6 +67,7 @@ pub(super) struct DestinationState {
     failures: u32,
     not_before: Option<Instant>,
     stopped: Option<MassDelete>,
+    foreign_owner: Option<String>,
     reported: Option<Report>,
 }
 
@@ -96,6 +98,7 @@ impl DestinationState {
             failures: 0,
             not_before: None,
             stopped: None,
+            foreign_owner: None,
             reported: None,
         }
     }
@@ -265,6 +268,7 @@ impl DestinationState {
                 cap: settings.deletes_cap,
                 guard: self.destination.guard,
                 acknowledged: self.destination.acknowledged.clone(),
+                other_cluster: None,
             },
             contents: std::mem::take(&mut self.contents),
             equal_in_form: self.equal_in_form.clone(),
@@ -274,6 +278,7 @@ impl DestinationState {
             committer: self.committer(&settings.committer),
             narrow: !self.refused_whole,
             events: std::mem::take(&mut self.events),
+            owner: Owner::new(&self.destination, self.foreign_owner.clone()),
             done: Done::default(),
         })
     }
@@ -343,6 +348,7 @@ impl DestinationState {
         }
         let all_decided = done.capped == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
+        self.foreign_owner = done.foreign_owner;
         self.note_pushed(done.pushed);
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
         match done.failure {
@@ -459,6 +465,7 @@ impl DestinationState {
             unknown: self.unknown.clone(),
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),
+            foreign_owner: self.foreign_owner.clone(),
             set_aside: named
                 .map(|(path, aside)| (self.destination.folder.join(path), aside.message.clone()))
                 .collect(),

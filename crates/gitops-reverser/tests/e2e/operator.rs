@@ -10,6 +10,7 @@ mod destinations;
 pub(crate) mod installation;
 mod installations;
 mod many;
+mod ownership;
 pub(crate) mod oracle;
 mod repository;
 mod rights;

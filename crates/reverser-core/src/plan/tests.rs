@@ -55,6 +55,7 @@ fn policy() -> PrunePolicy {
         cap: None,
         guard: true,
         acknowledged: None,
+        other_cluster: None,
     }
 }
 
@@ -396,4 +397,30 @@ fn the_list_of_another_version_proves_absence_unless_the_own_one_is_needed_and_u
         .insert(TypeKey::new("shop.example.com", "v1", "orders").unwrap());
     let plan = plan_for(&BTreeMap::new(), &tree, &proofs, &policy());
     assert_eq!((plan.deletes.len(), plan.unproven), (0, 1));
+}
+
+#[test]
+fn in_the_folder_of_another_cluster_only_what_was_seen_to_go_goes() {
+    let nothing = BTreeMap::new();
+    let there = many(2);
+    let elsewhere = |acknowledged: Option<&str>| PrunePolicy {
+        other_cluster: Some("0123".into()),
+        acknowledged: acknowledged.map(str::to_owned),
+        ..policy()
+    };
+    let stopped = plan_for(&nothing, &there, &complete(), &elsewhere(None));
+    assert_eq!(stopped.deletes, []);
+    let stop = stopped.stopped.unwrap();
+    assert_eq!(stop.deletions, 2);
+    let released = plan_for(&nothing, &there, &complete(), &elsewhere(Some(&stop.id)));
+    assert_eq!((released.deletes.len(), released.released), (2, true));
+    let here = plan_for(&nothing, &there, &complete(), &policy());
+    assert_eq!(here.deletes.len(), 2, "so few are everyday work at home");
+    let mut seen = Proofs::default();
+    for (path, _) in &there {
+        let path = RepoPath::of_parsed(path, &RepoPath::parse(path).unwrap());
+        seen.of_file.insert(path, DeleteProof::Deleted);
+    }
+    let gone = plan_for(&nothing, &there, &seen, &elsewhere(None));
+    assert_eq!((gone.deletes.len(), gone.stopped), (2, None));
 }

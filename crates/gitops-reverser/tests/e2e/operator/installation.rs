@@ -21,6 +21,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams
 use prometheus_client::registry::Registry;
 use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
+use reverser_core::owner_marker::OWNER_MARKER;
 use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{Git, Person, Scheme};
@@ -279,6 +280,7 @@ impl Installation {
         }
         let files = self.repository.files(branch).into_iter();
         files
+            .filter(|(path, _)| !path.ends_with(OWNER_MARKER))
             .filter_map(|(path, text)| Some((path.strip_prefix(folder)?.to_owned(), text)))
             .collect()
     }

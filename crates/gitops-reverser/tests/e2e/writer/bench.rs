@@ -150,6 +150,8 @@ impl Bench {
             prune: PruneMode::Always,
             guard: true,
             acknowledged: None,
+            exclusive: false,
+            take_over: None,
             suspend: false,
             keeps_unselected: false,
             push: PushSettings {
