@@ -45,9 +45,12 @@ crds: ## Write the definitions of the four kinds to config/crd/bases
 	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-api --lib committed
 
 .PHONY: docs
-docs: crds ## Write the pages of docs/reference that are made from the code
+docs: crds ## Write what is made from the code: reference pages, manifests, the chart's table
 	REVERSER_BLESS=1 $(CARGO) test -q -p reverser-core --test core reference
 	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --lib reference
+	@hack/control-plane/build.sh kubectl helm
+	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --test install made_from
+	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --test install described_in_the_table
 
 .PHONY: golden
 golden: setup ## Record the golden cases again from a real API server
@@ -67,5 +70,6 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubect
 
 .PHONY: setup
 setup: control-plane ## Install what the tests need beside Rust, Go, git and python3
+	@hack/control-plane/build.sh helm kubeconform
 	@hack/setup-python.sh >/dev/null
 	@hack/setup-git-servers.sh

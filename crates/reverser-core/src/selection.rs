@@ -121,6 +121,11 @@ const PRESET: &[(&str, &str)] = &[
     ("storage.k8s.io", "storageclasses"),
 ];
 
+/// What a rule that names no resources selects: group and resource of each type.
+pub fn preset() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PRESET.iter().copied()
+}
+
 /// What holds no desired state, or too much of somebody else's.
 const EXCLUDED: &[(&str, &str)] = &[
     ("", "pods"),
@@ -182,15 +187,13 @@ impl ResourceName {
         }
     }
 
-    fn means(&self, served: &ServedType) -> bool {
+    fn means(&self, group: &str, resource: &str) -> bool {
         match self {
             Self::Every => true,
-            Self::Named { resource, group } => {
-                served.key.resource() == resource
-                    && group
-                        .as_ref()
-                        .is_none_or(|group| served.key.group() == group)
-            }
+            Self::Named {
+                resource: named,
+                group: of,
+            } => named == resource && of.as_ref().is_none_or(|of| of == group),
             Self::Subresource(_) => false,
         }
     }
@@ -212,7 +215,12 @@ impl Exclusions {
     }
 
     fn contain(&self, served: &ServedType) -> bool {
-        served.key.group() == OWN_GROUP || self.0.iter().any(|name| name.means(served))
+        let (group, resource) = (served.key.group(), served.key.resource());
+        group == OWN_GROUP || self.name(group, resource)
+    }
+
+    fn name(&self, group: &str, resource: &str) -> bool {
+        self.0.iter().any(|name| name.means(group, resource))
     }
 }
 
@@ -233,11 +241,10 @@ impl RulePart {
     ) -> PartTypes {
         let mut found = PartTypes::default();
         if self.resources.is_empty() && !watch_all {
-            let preset = PRESET
-                .iter()
-                .filter(|(group, _)| self.groups.contains(group));
-            for (group, resource) in preset {
-                self.add_versions(&mut found, catalogue, group, resource, false);
+            for (group, resource) in preset() {
+                if self.groups.contains(group) && !exclusions.name(group, resource) {
+                    self.add_versions(&mut found, catalogue, group, resource, false);
+                }
             }
             return found;
         }
@@ -275,18 +282,12 @@ impl RulePart {
     #[must_use]
     pub fn names(&self, type_key: &TypeKey) -> bool {
         let (group, resource) = (type_key.group(), type_key.resource());
-        let named = |name: &ResourceName| match name {
-            ResourceName::Every => true,
-            ResourceName::Named {
-                resource: named,
-                group: of,
-            } => named == resource && of.as_ref().is_none_or(|of| of == group),
-            ResourceName::Subresource(_) => false,
-        };
         let meant = if self.resources.is_empty() {
             PRESET.contains(&(group, resource))
         } else {
-            self.resources.iter().any(named)
+            self.resources
+                .iter()
+                .any(|name| name.means(group, resource))
         };
         meant && self.groups.contains(group)
     }
@@ -307,7 +308,7 @@ impl RulePart {
     ) {
         let meant: Vec<&ServedType> = self
             .in_groups(catalogue)
-            .filter(|served| name.means(served))
+            .filter(|served| name.means(served.key.group(), served.key.resource()))
             .collect();
         if meant.is_empty() {
             found.unserved.push(written);
@@ -335,7 +336,8 @@ impl RulePart {
     /// Whether an entry before has selected what this one names.
     fn is_selected(&self, found: &PartTypes, name: &ResourceName) -> bool {
         found.types.iter().any(|selected| {
-            name.means(&selected.served) && self.groups.contains(selected.served.key.group())
+            let (group, resource) = (selected.served.key.group(), selected.served.key.resource());
+            name.means(group, resource) && self.groups.contains(group)
         })
     }
 
@@ -459,6 +461,20 @@ mod tests {
             .iter()
             .map(|selected| selected.served.key.to_string())
             .collect()
+    }
+
+    #[test]
+    fn a_type_of_the_preset_can_be_excluded_and_named_nevertheless() {
+        let exclusions = Exclusions::new(true, &["configmaps".into()]);
+        let found = |resources: &[&str]| {
+            let types = in_shop(resources)
+                .types(&catalogue(), &exclusions, false)
+                .types;
+            let mut keys = types.iter().map(|selected| selected.served.key.resource());
+            keys.any(|resource| resource == "configmaps")
+        };
+        assert!(!found(&[]));
+        assert!(found(&["configmaps"]));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 pub mod wait;
 /// Commands that say on failure what was run, where, and what it printed.
 pub mod command;
+/// Programs that users have and the control plane has not: helm, kubeconform.
+pub mod tools;
 /// No test file is forgotten in the list of its test binary.
 pub mod test_list;
 /// Folders that go with the test process, and stay when a test failed.

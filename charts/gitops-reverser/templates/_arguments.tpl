@@ -1,0 +1,47 @@
+{{/*
+The flags of the controller, one line each, from the values under "controller". A test compares them
+with the flags that the program has.
+*/}}
+{{- define "reverser.arguments" -}}
+{{- $controller := .Values.controller -}}
+- controller
+- --instance-id={{ default (include "reverser.fullname" .) $controller.instanceId }}
+- --enable-watch-ingestion={{ $controller.enableWatchIngestion }}
+- --discovery-refresh={{ $controller.discovery.refresh }}
+- --watch-all={{ $controller.discovery.watchAll }}
+{{- range $controller.discovery.exclusions }}
+- --discovery-exclude={{ . }}
+{{- end }}
+{{- if not .Values.rbac.secrets }}
+- --discovery-exclude=secrets
+{{- end }}
+- --discovery-no-default-exclusions={{ $controller.discovery.noDefaultExclusions }}
+- --discovery-max-types={{ $controller.discovery.maxTypes }}
+- --watch-max-concurrent-lists={{ $controller.discovery.maxConcurrentLists }}
+{{- range $controller.discovery.disableNoiseRules }}
+- --disable-noise-rule={{ . }}
+{{- end }}
+- --workers-max-global={{ $controller.workers.maxGlobal }}
+- --workers-max-per-repo={{ $controller.workers.maxPerRepo }}
+- --work-dir={{ $controller.workDir }}
+- --git-batch-max-files={{ $controller.git.batch.maxFiles }}
+- --git-batch-max-bytes-mib={{ $controller.git.batch.maxBytesMiB }}
+- --git-batch-max-wait-sec={{ $controller.git.batch.maxWaitSec }}
+- --git-batch-quiet-ms={{ $controller.git.batch.quietMs }}
+- --git-poll-sec={{ $controller.git.pollSec }}
+- --deletes-cap-per-cycle={{ $controller.deletes.capPerCycle }}
+- --allow-url-schemes={{ join "," $controller.allowUrlSchemes }}
+{{- range $controller.allowedRepoUrls }}
+- --allowed-repo-urls={{ . }}
+{{- end }}
+- --secrets-mode={{ $controller.secretsMode }}
+- {{ printf "--committer-name=%s" $controller.committer.name | quote }}
+- {{ printf "--committer-email=%s" $controller.committer.email | quote }}
+- --metrics-bind-address={{ if .Values.metrics.enabled }}:8080{{ else }}0{{ end }}
+- --health-probe-bind-address=:8081
+- --log-format={{ $controller.logFormat }}
+- --log-level={{ $controller.logLevel }}
+{{- with $controller.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
