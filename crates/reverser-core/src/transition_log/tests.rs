@@ -6,7 +6,9 @@ use crate::attribution::{Attributor, StoreLimits, Transition};
 use crate::object_key::{ObjectKey, TypeKey};
 use crate::plan::{Operations, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan};
 
-type Files = [(&'static str, &'static str)];
+type Files = &'static [(&'static str, &'static str)];
+/// What it shows, the log, the branch, what is wanted, the commits.
+type Case = (&'static str, &'static [&'static str], Files, Files, &'static [&'static str]);
 
 fn blob(text: &str) -> BlobId {
     BlobId::of(text.as_bytes())
@@ -138,7 +140,7 @@ fn laid(log: &[&str], tree: &[(&str, &str)], wanted: &[(&str, &str)]) -> Vec<Str
 #[test]
 fn changes_become_commits_of_their_authors_in_order() {
     #[rustfmt::skip]
-    let table: &[(&str, &[&str], &Files, &Files, &[&str])] = &[
+    let table: &[Case] = &[
         ("one user's changes are one commit",
             &["a - A alice", "b - B alice", "a A C alice"], &[], &[("a", "C"), ("b", "B")],
             &["alice: +a=C +b=B"]),
