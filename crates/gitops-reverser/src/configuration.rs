@@ -147,7 +147,7 @@ impl Gathered {
                 apply(&mut rules, &mut listed[3], step);
                 configuration.cluster_rules = rules
                     .into_iter()
-                    .map(|(id, rule)| (id.name, rule))
+                    .map(|(id, rule)| (id.name.clone(), rule))
                     .collect();
             }
             Change::Namespace(step) => {
@@ -156,12 +156,13 @@ impl Gathered {
                     Step::Restarted(all) => {
                         let all = all
                             .into_iter()
-                            .map(|(id, namespace)| (id.name, labels(&namespace)));
+                            .map(|(id, namespace)| (id.name.clone(), labels(&namespace)));
                         configuration.namespaces = all.collect();
                         listed[4] = true;
                     }
                     Step::Applied(id, namespace) => {
-                        configuration.namespaces.insert(id.name, labels(&namespace));
+                        let labels = labels(&namespace);
+                        configuration.namespaces.insert(id.name.clone(), labels);
                     }
                     Step::Deleted(id) => {
                         configuration.namespaces.remove(&id.name);

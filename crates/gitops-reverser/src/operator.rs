@@ -14,7 +14,7 @@ mod writers;
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -44,7 +44,7 @@ use crate::telemetry::facts::WorkLeftBehind;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
-use crate::writer::{Common, FromWriter};
+use crate::writer::{Common, FromWriter, Told};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
@@ -350,6 +350,7 @@ impl Operator {
         let Observed {
             scope,
             epoch,
+            at,
             observation,
         } = observed;
         // A watch that was stopped may still have spoken.
@@ -378,6 +379,10 @@ impl Operator {
                 return;
             }
         }
+        let live = matches!(
+            &observation,
+            Observation::Seen { live: true, .. } | Observation::Gone { .. }
+        );
         let changes_knowledge = matches!(
             &observation,
             Observation::Lost { .. } | Observation::Listed(_)
@@ -386,7 +391,7 @@ impl Operator {
         if changes_knowledge {
             self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
-        self.act(effects).await;
+        self.act_since(effects, live.then_some(at)).await;
     }
 
     /// Takes what the cluster serves now. A definition that changed may change what its objects look
@@ -474,10 +479,16 @@ impl Operator {
     }
 
     async fn act(&mut self, effects: Vec<Effect>) {
+        self.act_since(effects, None).await;
+    }
+
+    /// Does what follows, where a watch event is the cause since this moment.
+    async fn act_since(&mut self, effects: Vec<Effect>, since: Option<Instant>) {
         for effect in effects {
             match effect {
                 Effect::Writer(target, id, message) => {
-                    self.writers.tell(&target, id, message).await;
+                    let told = Told { id, message, since };
+                    self.writers.tell(&target, told).await;
                 }
                 Effect::ListAgain(type_key) => self.list_again(&type_key),
             }

@@ -4,8 +4,8 @@ use prometheus_client::encoding::text;
 use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 
 use super::facts::{
-    BatchPushed, BranchMoved, CommitPushed, DiscoveryFailed, EventProcessed, ObjectsListed,
-    PushRetried, Serving, Started, Stopping,
+    BatchPushed, BranchMoved, CommitPushed, DestinationInSync, DiscoveryFailed, EventProcessed,
+    ObjectsListed, PushRetried, Serving, Started, Stopping,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
@@ -62,6 +62,11 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         commits: 1,
         took: Duration::from_millis(200),
         since_events: &[Duration::from_millis(700), Duration::from_secs(2)],
+    });
+    telemetry.emit(DestinationInSync {
+        branch: &branch,
+        destination: &destination,
+        objects: 3,
     });
     telemetry.emit(BranchMoved {
         branch: &branch,

@@ -8,7 +8,13 @@ use crate::plan::{Operations, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, 
 
 type Files = &'static [(&'static str, &'static str)];
 /// What it shows, the log, the branch, what is wanted, the commits.
-type Case = (&'static str, &'static [&'static str], Files, Files, &'static [&'static str]);
+type Case = (
+    &'static str,
+    &'static [&'static str],
+    Files,
+    Files,
+    &'static [&'static str],
+);
 
 fn blob(text: &str) -> BlobId {
     BlobId::of(text.as_bytes())
