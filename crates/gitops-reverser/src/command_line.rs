@@ -9,8 +9,8 @@ mod controller;
 mod reference;
 
 pub use controller::{
-    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
+    AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
+    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
 };
 
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.

@@ -25,6 +25,8 @@ pub mod discovery;
 pub mod routing;
 /// What lives in the cluster: one list and watch per type.
 pub mod watch;
+/// Whose changes they are.
+pub mod attribution;
 /// From observations to what each destination should hold.
 pub mod dispatch;
 /// From Secrets to credentials.

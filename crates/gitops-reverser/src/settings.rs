@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reverser_api::git_destination::SecretsMode;
+use reverser_core::attribution::StoreLimits;
 use reverser_core::noise::NoiseFilter;
 use reverser_git::{Person, Scheme};
 
+use crate::attribution::AuthorMapName;
 use crate::command_line::{
-    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
+    AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
+    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
 };
 use crate::leases::LeaseSettings;
 use crate::telemetry::logging::{LogFilter, LogFormat};
@@ -50,6 +52,8 @@ pub struct Settings {
     pub destination: DestinationSettings,
     /// Who commits.
     pub committer: Person,
+    /// Who made changes.
+    pub attribution: AttributionSettings,
     /// How it is observed.
     pub telemetry: TelemetrySettings,
 }
@@ -132,6 +136,19 @@ pub enum DeletesCap {
     AtMost(usize),
 }
 
+/// Who made changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttributionSettings {
+    /// How long a commit waits for names.
+    pub grace: Duration,
+    /// How long it is remembered who tried what.
+    pub ttl: Duration,
+    /// How many attempts are remembered.
+    pub max_entries: usize,
+    /// Where real names and addresses are written down.
+    pub author_map: Option<AuthorMapName>,
+}
+
 /// How it is observed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetrySettings {
@@ -159,6 +176,7 @@ impl Settings {
             batch,
             destination,
             commit,
+            attribution,
             telemetry,
         } = arguments;
         Ok(Self {
@@ -175,6 +193,7 @@ impl Settings {
             batch: BatchSettings::from_arguments(batch)?,
             destination: DestinationSettings::from_arguments(destination)?,
             committer: committer(commit)?,
+            attribution: AttributionSettings::from_arguments(attribution)?,
             telemetry: TelemetrySettings::from_arguments(telemetry)?,
         })
     }
@@ -321,6 +340,45 @@ impl DestinationSettings {
                 .at("allowed-repo-urls")?,
             allowed_schemes,
             secrets_mode: values::secrets_mode(&secrets_mode).at("secrets-mode")?,
+        })
+    }
+}
+
+impl AttributionSettings {
+    /// How much is remembered, and how long.
+    #[must_use]
+    pub fn store(&self) -> StoreLimits {
+        StoreLimits {
+            ttl: self.ttl,
+            entries: self.max_entries,
+            ..StoreLimits::default()
+        }
+    }
+
+    fn from_arguments(arguments: AttributionArguments) -> Result<Self, SettingsError> {
+        const GRACE_MILLISECONDS: Count = Count::from(0).to(10_000).such_as("250");
+        const SECONDS: Count = Count::from(1).to(3_600).such_as("60");
+        const ENTRIES: Count = Count::from(1).to(1_000_000).such_as("10000");
+        let AttributionArguments {
+            attribution_grace_ms,
+            attribution_ttl_sec,
+            attribution_max_entries,
+            author_map_configmap,
+        } = arguments;
+        Ok(Self {
+            grace: GRACE_MILLISECONDS
+                .read_milliseconds(&attribution_grace_ms)
+                .at("attribution-grace-ms")?,
+            ttl: SECONDS
+                .read_seconds(&attribution_ttl_sec)
+                .at("attribution-ttl-sec")?,
+            max_entries: ENTRIES
+                .read(&attribution_max_entries)
+                .at("attribution-max-entries")?,
+            author_map: author_map_configmap
+                .map(|name| values::config_map(&name))
+                .transpose()
+                .at("author-map-configmap")?,
         })
     }
 }

@@ -128,10 +128,16 @@ pub struct Share {
 pub struct Ground<'a> {
     /// Files that say the same as what is wanted in another form: (there, wanted).
     pub equal_in_form: &'a HashMap<RepoPath, (BlobId, BlobId)>,
-    /// Whether a content can still be written.
-    pub available: &'a dyn Fn(BlobId) -> bool,
+    /// The contents that can still be written.
+    pub available: &'a dyn Available,
     /// Whether a file may go for a moment before another object of that name takes its place.
     pub deletes_between: bool,
+}
+
+/// Contents that can still be written.
+pub trait Available {
+    /// Whether this one can.
+    fn has(&self, blob: BlobId) -> bool;
 }
 
 /// How far one file has come.
@@ -311,7 +317,7 @@ impl<'p> Course<'p> {
             None => self.end.delete(ground.deletes_between),
             Some(blob) => {
                 let is_end = self.end.blob() == Some(blob);
-                if !is_end && !(ground.available)(blob) {
+                if !is_end && !ground.available.has(blob) {
                     return None;
                 }
                 None

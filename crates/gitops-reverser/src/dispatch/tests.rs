@@ -80,7 +80,7 @@ impl World {
             .destinations
             .insert(Id::new("shop", "prod"), object("prod", &destination));
         let mut world = Self {
-            dispatcher: Dispatcher::new(NoiseFilter::without([]).unwrap()),
+            dispatcher: Dispatcher::new(NoiseFilter::without([]).unwrap(), Attribution::default()),
             configuration,
             files: BTreeMap::new(),
             removed: Vec::new(),
@@ -155,7 +155,7 @@ impl World {
                 Effect::Writer(_, _, ToWriter::Put { path, content, .. }) => {
                     self.files.insert(path.to_string(), content.into());
                 }
-                Effect::Writer(_, _, ToWriter::Remove { path, proof }) => {
+                Effect::Writer(_, _, ToWriter::Remove { path, proof, .. }) => {
                     if proof.is_some() {
                         self.files.remove(path.as_str());
                     }

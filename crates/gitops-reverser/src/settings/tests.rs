@@ -60,6 +60,12 @@ fn without_flags_everything_is_as_documented() {
             secrets_mode: SecretsMode::AsIs,
         },
         committer: Person::new("GitOps Reverser", "noreply@configbutler.ai").unwrap(),
+        attribution: AttributionSettings {
+            grace: Duration::from_millis(250),
+            ttl: Duration::from_mins(1),
+            max_entries: 10_000,
+            author_map: None,
+        },
         telemetry: TelemetrySettings {
             metrics_address: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             probe_address: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
@@ -117,6 +123,10 @@ fn every_flag_is_read() {
         "--secrets-mode=Skip",
         "--committer-name=Bot",
         "--committer-email=bot@example.com",
+        "--attribution-grace-ms=0",
+        "--attribution-ttl-sec=5",
+        "--attribution-max-entries=6",
+        "--author-map-configmap=ops/authors",
         "--metrics-bind-address=127.0.0.1:1",
         "--health-probe-bind-address=0",
         "--log-format=text",
@@ -165,6 +175,15 @@ fn every_flag_is_read() {
             secrets_mode: SecretsMode::Skip,
         },
         committer: Person::new("Bot", "bot@example.com").unwrap(),
+        attribution: AttributionSettings {
+            grace: Duration::ZERO,
+            ttl: Duration::from_secs(5),
+            max_entries: 6,
+            author_map: Some(AuthorMapName {
+                namespace: "ops".into(),
+                name: "authors".into(),
+            }),
+        },
         telemetry: TelemetrySettings {
             metrics_address: Some(([127, 0, 0, 1], 1).into()),
             probe_address: None,
@@ -367,6 +386,19 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "committer-email",
         "a@b>",
         "angle bracket; write a name such as GitOps Reverser, and an address",
+    ),
+    ("attribution-grace-ms", "10001", "from 0 to 10000"),
+    ("attribution-ttl-sec", "0", "from 1 to 3600"),
+    ("attribution-max-entries", "many", "from 1 to 1000000"),
+    (
+        "author-map-configmap",
+        "authors",
+        r#""authors" is not where a ConfigMap is; write its namespace and name"#,
+    ),
+    (
+        "author-map-configmap",
+        "ops/Authors",
+        "is not where a ConfigMap is",
     ),
     (
         "metrics-bind-address",

@@ -20,6 +20,14 @@ fn blob(text: &str) -> BlobId {
     BlobId::of(text.as_bytes())
 }
 
+struct AllBut(&'static str);
+
+impl Available for AllBut {
+    fn has(&self, id: BlobId) -> bool {
+        id != blob(self.0)
+    }
+}
+
 fn path(name: &str) -> RepoPath {
     let type_key = TypeKey::new("", "v1", "configmaps").unwrap();
     RepoPath::of(&ObjectKey::new(type_key, Some("shop".into()), name).unwrap())
@@ -137,7 +145,7 @@ fn laid(log: &[&str], tree: &[(&str, &str)], wanted: &[(&str, &str)]) -> Vec<Str
     let equal_in_form = HashMap::from([(path("formed"), (blob("hand"), blob("A")))]);
     let ground = Ground {
         equal_in_form: &equal_in_form,
-        available: &|id| id != blob("lost"),
+        available: &AllBut("lost"),
         deletes_between: true,
     };
     read(&lay(&log, &difference(tree, wanted), &ground))
@@ -216,7 +224,7 @@ fn without_steps_each_file_stands_in_one_commit() {
     let plan = difference(&[("c", "A"), ("d", "A")], &wanted);
     let ground = Ground {
         equal_in_form: &HashMap::new(),
-        available: &|_| true,
+        available: &AllBut(""),
         deletes_between: true,
     };
     let shares = without_steps(lay(&log, &plan, &ground));
@@ -273,7 +281,7 @@ fn both_halves_of_a_move_stay_in_one_commit() {
     }];
     let ground = Ground {
         equal_in_form: &HashMap::new(),
-        available: &|_| true,
+        available: &AllBut(""),
         deletes_between: true,
     };
     let shares = lay(&log, &plan, &ground);

@@ -239,16 +239,36 @@ impl Running<'_> {
                 },
             },
             content: content.into(),
+            origin: None,
         };
         self.tell(destination, put);
     }
 
-    pub(super) fn remove(&self, name: &str) {
-        let remove = ToWriter::Remove {
+    /// The same, with whose change it is.
+    pub(super) fn put_by(&self, user: &str, name: &str, value: &str) {
+        let content = content(name, value);
+        let put = ToWriter::Put {
             path: path(name),
-            proof: Some(DeleteProof::Deleted),
+            wanted: Wanted {
+                blob: BlobId::of(content.as_bytes()),
+                operations: Operations {
+                    create: true,
+                    update: true,
+                    delete: true,
+                },
+            },
+            content: content.into(),
+            origin: Some(origin(user)),
         };
-        self.tell("prod", remove);
+        self.tell("prod", put);
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        self.tell("prod", removal(name, None));
+    }
+
+    pub(super) fn remove_by(&self, user: &str, name: &str) {
+        self.tell("prod", removal(name, Some(origin(user))));
     }
 
     pub(super) fn content_missing(&self) -> usize {
@@ -326,6 +346,37 @@ pub(super) fn soon<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T 
     wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn removal(name: &str, origin: Option<Arc<Origin>>) -> ToWriter {
+    ToWriter::Remove {
+        path: path(name),
+        proof: Some(DeleteProof::Deleted),
+        origin,
+    }
+}
+
+/// A change that a user is known to have made; nobody, if the name is empty.
+pub(super) fn origin(user: &str) -> Arc<Origin> {
+    if user.is_empty() {
+        return Arc::new(Origin::unseen(Some("helm".to_owned())));
+    }
+    let now = std::time::Instant::now();
+    let new = FormId {
+        blob: BlobId::of(b"form"),
+        managers: None,
+    };
+    let record = AdmissionRecord {
+        type_key: TypeKey::new("", "v1", "configmaps").unwrap(),
+        namespace: None,
+        name: "web".to_owned(),
+        uid: "uid".to_owned(),
+        change: AdmittedChange::Create { new },
+        user: Requester::new(user),
+    };
+    let mut attributor = Attributor::new(StoreLimits::default());
+    attributor.record(record, now);
+    attributor.attribute("uid", Transition::Created { new }, None, now)
+}
+
 fn settings(folder: &TempDir) -> WriterSettings {
     WriterSettings {
         git: Git::find().unwrap(),
@@ -338,6 +389,7 @@ fn settings(folder: &TempDir) -> WriterSettings {
         },
         poll: Duration::from_mins(5),
         deletes_cap: None,
+        grace: Duration::from_millis(250),
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         installation: Installation {
             cluster_uid: "cluster".into(),
