@@ -10,7 +10,8 @@ mod reference;
 
 pub use controller::{
     AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
-    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
+    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments,
+    WorkArguments,
 };
 
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.

@@ -13,6 +13,8 @@ mod origins;
 mod rerouting;
 mod sent;
 #[cfg(test)]
+mod origin_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -3,8 +3,10 @@
 //! Whatever happens anywhere arrives here as a message; the dispatcher says what follows, and this
 //! loop does it. Nothing here decides anything else.
 
+mod authors;
 mod discovering;
 mod ends;
+mod everywhere;
 mod observing;
 mod parts;
 mod redacting;
@@ -26,14 +28,18 @@ use reverser_core::window::Limits;
 use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
 
+use self::authors::Authors;
 use self::discovering::Served;
 pub use self::ends::{Ends, StartWriter, WriterStart};
+use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
 pub use self::redacting::KeySource;
 pub use self::standing_by::Replicas;
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;
+use crate::admission::{AdmissionSettings, Watched};
+use crate::attribution::Attribution;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
 use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
@@ -90,6 +96,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// How the API server asks who did it; nothing where it does not.
+    pub admission: Option<AdmissionSettings>,
     /// How replicas agree on a leader; nothing where this is the only one.
     pub replicas: Option<Replicas>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
@@ -107,6 +115,7 @@ impl OperatorSettings {
             committer,
             attribution,
             instance_id,
+            webhook,
             ownership,
             ..
         } = settings;
@@ -146,6 +155,9 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
+            admission: webhook
+                .address
+                .map(|_| AdmissionSettings::new(webhook, &config.default_namespace)),
             replicas: ownership.leader_elect.then(|| Replicas {
                 leases: ownership.leases.clone(),
             }),
@@ -177,16 +189,18 @@ pub enum OperatorError {
     LeadershipLost(String),
 }
 
-/// Runs the installed operator until it is told to end, then writes what is waiting.
+/// Runs the installed operator until it is told to end, then writes what is waiting. Whoever hears of
+/// attempts to change something tells `attribution`.
 pub async fn run(
     config: kube::Config,
     settings: OperatorSettings,
+    attribution: Attribution,
     telemetry: Telemetry,
     readiness: watch::Sender<Readiness>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
-    let ends = Ends::of_installation(&client, &settings, &telemetry).await?;
+    let ends = Ends::of_installation(&client, &settings, attribution).await?;
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -237,7 +251,7 @@ pub async fn run_between(
     parts.spawn(
         "the follower of types",
         discovering::follow(
-            client,
+            client.clone(),
             watch_client.clone(),
             settings.discovery_refresh,
             telemetry.clone(),
@@ -254,6 +268,13 @@ pub async fn run_between(
         election.give_back().await;
         return Ok(());
     }
+    // One replica says what the API server asks; all of them may answer.
+    let authors = match &settings.admission {
+        Some(admission) => {
+            Authors::register(client, admission, &attribution, &telemetry, &mut parts)
+        }
+        None => Authors::unknown(),
+    };
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone(), attribution),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
@@ -264,9 +285,11 @@ pub async fn run_between(
         served: Served::default(),
         namespaces_first,
         one_by_one: HashSet::new(),
+        everywhere: Everywhere::new(settings.discovery_refresh),
         statuses,
         telemetry,
         progress,
+        authors,
         redaction: redacting::Redaction::new(redaction),
         settings,
     };
@@ -308,9 +331,11 @@ struct Operator {
     namespaces_first: bool,
     /// Types that may not, or need not, be watched everywhere.
     one_by_one: HashSet<TypeKey>,
+    everywhere: Everywhere,
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     progress: Arc<Progress>,
+    authors: Authors,
     redaction: redacting::Redaction,
 }
 
@@ -348,6 +373,13 @@ impl Operator {
                         self.list_again(&type_key);
                     }
                 }
+                next = self.everywhere.next() => match next {
+                    Next::Ask => self.ask_for_everywhere(),
+                    Next::Allowed(type_key) => {
+                        self.one_by_one.remove(&type_key);
+                        self.watch_what_is_needed().await;
+                    }
+                },
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
                 () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
                     self.route().await;
@@ -386,6 +418,10 @@ impl Operator {
                 ..
             }
         );
+        let live = matches!(
+            &observation,
+            Observation::Seen { live: true, .. } | Observation::Gone { .. }
+        );
         if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
         {
             // Where namespaces can be listed one by one, nothing is lost yet.
@@ -394,10 +430,6 @@ impl Operator {
                 return;
             }
         }
-        let live = matches!(
-            &observation,
-            Observation::Seen { live: true, .. } | Observation::Gone { .. }
-        );
         let changes_knowledge = matches!(
             &observation,
             Observation::Lost { .. } | Observation::Listed(_)
@@ -467,6 +499,7 @@ impl Operator {
             return;
         }
         let namespaces = Arc::new(self.configuration.namespaces.clone());
+        self.authors.watch(Watched::of(&self.routing, &namespaces));
         let effects = self.dispatcher.route(&self.routing, namespaces, |key| {
             catalogue.get(key).is_some()
         });
@@ -480,6 +513,25 @@ impl Operator {
             statuses.configuration = configuration;
             statuses.routing = routing;
         });
+    }
+
+    /// Rights may have been granted since.
+    fn ask_for_everywhere(&mut self) {
+        if self.namespaces_first {
+            return;
+        }
+        for need in self.routing.needs.values() {
+            let type_key = need.served.key.clone();
+            if !self.one_by_one.contains(&type_key) {
+                continue;
+            }
+            let scope = Scope {
+                type_key: type_key.clone(),
+                kind: need.served.kind.clone(),
+                namespace: None,
+            };
+            self.everywhere.ask(type_key, self.supervisor.ask(&scope));
+        }
     }
 
     async fn watch_what_is_needed(&mut self) {

@@ -34,9 +34,8 @@ fn labels(index: usize) -> Value {
 }
 
 fn config_map(index: usize, namespace: &str, value: &str) -> Value {
-    let properties: String = (0..8)
-        .map(|line| format!("service.{line}.url=https://app-{index}.example.com/api/v{line}\n"))
-        .collect();
+    let property = |line| format!("service.{line}.url=https://app-{index}.example.com/api/v{line}");
+    let properties = (0..8).map(property).collect::<Vec<_>>().join("\n");
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name(index), "namespace": namespace, "labels": labels(index)},

@@ -26,8 +26,8 @@ impl Sub for Cost {
 
     fn sub(self, before: Self) -> Self {
         Self {
-            own: self.own - before.own,
-            children: self.children - before.children,
+            own: self.own.saturating_sub(before.own),
+            children: self.children.saturating_sub(before.children),
         }
     }
 }

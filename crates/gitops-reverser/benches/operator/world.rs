@@ -167,9 +167,8 @@ impl World {
     pub(crate) fn change(&self, index: usize, value: &str) -> impl Future<Output = String> + use<> {
         let namespace = self.namespace_of(index);
         let name = objects::name(index);
-        let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
-        let patch = json!({"data": {"value": value}});
-        self.send(http::Method::PATCH, path, &patch)
+        let url = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
+        self.send(http::Method::PATCH, url, &json!({"data": {"value": value}}))
     }
 
     /// Where a ConfigMap's file is.

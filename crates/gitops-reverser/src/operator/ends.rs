@@ -15,7 +15,6 @@ use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_status
 use crate::attribution::Attribution;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
-use crate::telemetry::Telemetry;
 use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
 
 /// The two ends of the data's way, and what else the operator needs of its surroundings.
@@ -59,7 +58,7 @@ impl Ends {
     pub(super) async fn of_installation(
         client: &Client,
         settings: &OperatorSettings,
-        telemetry: &Telemetry,
+        attribution: Attribution,
     ) -> Result<Self, OperatorError> {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
@@ -92,7 +91,7 @@ impl Ends {
             statuses,
             writers: Box::new(writers),
             redaction: redacting::in_cluster(client.clone(), &settings.namespace),
-            attribution: Attribution::new(settings.attribution.store(), telemetry.clone()),
+            attribution,
             namespaces_first: false,
             progress: Arc::default(),
             parts,

@@ -16,3 +16,4 @@ mod selection;
 mod uninstalling;
 mod reporting;
 mod secrets;
+mod unreadable;

@@ -157,3 +157,22 @@ fn pushes_are_no_more_than_allowed_after_a_burst() {
     assert!((3..=9).contains(&pushes), "{pushes} pushes in six seconds");
     writer.await_objects("clusters/prod", &[("web", &(value - 1).to_string())]);
 }
+
+#[test]
+fn a_change_of_a_file_of_our_own_asks_the_server_for_nothing_but_the_push() {
+    let bench = Bench::new();
+    let writer = bench.run();
+    writer.put("web", "one");
+    writer.put("api", "one");
+    writer.await_objects("clusters/prod", &[("web", "one"), ("api", "one")]);
+    let before = bench.front.seen().len();
+    writer.put("web", "two");
+    writer.await_objects("clusters/prod", &[("web", "two"), ("api", "one")]);
+    writer.remove("api");
+    writer.await_objects("clusters/prod", &[("web", "two")]);
+    let seen = bench.front.seen().split_off(before);
+    assert!(
+        seen.iter().all(|line| line.contains("git-receive-pack")),
+        "{seen:?}"
+    );
+}

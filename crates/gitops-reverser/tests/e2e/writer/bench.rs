@@ -13,6 +13,8 @@ use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::writer::{Access, Common, FromWriter, Report, Told, Writer, WriterSettings};
 use prometheus_client::registry::Registry;
 use reverser_api::git_destination::{Ignore, SecretsMode};
+use reverser_core::admission_record::{AdmissionRecord, AdmittedChange, FormId, Requester};
+use reverser_core::attribution::{Attributor, Origin, StoreLimits, Transition};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::commit_message::Installation;
