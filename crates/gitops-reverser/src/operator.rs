@@ -34,7 +34,7 @@ pub use self::ends::{Ends, StartWriter, WriterStart};
 use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
-pub use self::redacting::KeySource;
+pub use self::redacting::{KeySource, key_of_operator};
 pub use self::standing_by::Replicas;
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;

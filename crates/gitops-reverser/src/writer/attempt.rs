@@ -307,7 +307,7 @@ fn git_path(folder: &BaseFolder, path: &RepoPath) -> Result<reverser_git::RepoPa
 }
 
 fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
-    FolderPath::parse(folder.as_str()).map_err(|error| local(&error))
+    FolderPath::or_root(folder.as_str()).map_err(|error| local(&error))
 }
 
 /// What a job has to do; nothing if it alone cannot be done, which it then says.
