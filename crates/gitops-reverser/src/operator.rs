@@ -578,7 +578,7 @@ impl Operator {
         match report {
             FromWriter::Report(id, report) => {
                 self.statuses.send_modify(|statuses| {
-                    statuses.reports.insert(id, report);
+                    statuses.reports.insert(id, *report);
                 });
             }
             FromWriter::ContentMissing(id) => {

@@ -371,6 +371,19 @@ impl DestinationSettings {
     }
 }
 
+impl Default for AttributionSettings {
+    /// As without flags.
+    fn default() -> Self {
+        let StoreLimits { ttl, entries, .. } = StoreLimits::default();
+        Self {
+            grace: Duration::from_millis(250),
+            ttl,
+            max_entries: entries,
+            author_map: None,
+        }
+    }
+}
+
 impl AttributionSettings {
     /// How much is remembered, and how long.
     #[must_use]

@@ -129,7 +129,7 @@ pub struct Told {
 #[derive(Debug)]
 pub enum FromWriter {
     /// How a destination stands.
-    Report(Id, Report),
+    Report(Id, Box<Report>),
     /// Contents are needed again that nobody has any more.
     ContentMissing(Id),
 }
@@ -480,7 +480,9 @@ impl Writer {
         for (id, state) in &mut self.destinations {
             if let Some(report) = state.changed_report() {
                 // Nobody listens only while the process ends.
-                let _ = self.reports.send(FromWriter::Report(id.clone(), report));
+                let _ = self
+                    .reports
+                    .send(FromWriter::Report(id.clone(), Box::new(report)));
             }
         }
     }

@@ -408,12 +408,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         },
         poll: Duration::from_secs(2),
         deletes_cap: None,
-        attribution: AttributionSettings {
-            grace: Duration::from_millis(250),
-            ttl: Duration::from_mins(1),
-            max_entries: 10_000,
-            author_map: None,
-        },
+        attribution: AttributionSettings::default(),
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),

@@ -116,7 +116,7 @@ impl Bench {
                 let mut heard = listener.lock().unwrap();
                 match message {
                     FromWriter::Report(id, report) => {
-                        heard.reports.insert(id, report);
+                        heard.reports.insert(id, *report);
                     }
                     FromWriter::ContentMissing(_) => heard.content_missing += 1,
                 }
