@@ -37,6 +37,7 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     let cluster = Cluster::connect(&arguments.cluster).await?;
     let selection = Selection::read(&arguments.selection, &cluster).await?;
     let repository = Repository::find(&arguments.repository, Purpose::Write)?;
+    check_folder(&repository).await?;
     let mut pass = start(arguments, &cluster, &selection, &repository, committer)?;
     let mut shown = Shown::new(pass.progress.clone(), arguments.quiet || arguments.json);
     shown.say(&format!(
@@ -54,6 +55,42 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     };
     let code = result?;
     finished.map(|()| code)
+}
+
+/// Files that say that everything below them is another tool's.
+const MARKS: &[&str] = &[
+    "Chart.yaml",
+    "kustomization.yaml",
+    "kustomization.yml",
+    "Kustomization",
+    ".configbutler/owner.yaml",
+];
+
+/// A folder below a chart, a kustomization or another mirror would be taken for a part of it.
+async fn check_folder(repository: &Repository) -> Result<(), Complaint> {
+    let folder = repository.folder.as_str().to_owned();
+    if folder.is_empty() {
+        return Ok(());
+    }
+    let repository = repository.clone();
+    let listed = tokio::task::spawn_blocking(move || repository.fetch()?.files(""));
+    let files = listed.await.map_err(Complaint::failed)??;
+    let above = |path: &str| {
+        let mark = MARKS.iter().find_map(|mark| path.strip_suffix(mark));
+        mark.is_some_and(|above| {
+            above.is_empty() || (above.ends_with('/') && folder.starts_with(above))
+        })
+    };
+    match files.iter().find(|(path, _)| above(path)) {
+        None => Ok(()),
+        Some((path, _)) => Err(Complaint::new(
+            Exit::FolderUnusable,
+            format!(
+                "--folder: {folder} is inside of a folder that belongs to another tool, as {path} says: \
+                 choose one beside it"
+            ),
+        )),
+    }
 }
 
 fn start(

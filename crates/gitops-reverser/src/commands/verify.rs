@@ -137,16 +137,7 @@ async fn of_flags(
     };
     let fetch = move |_: Destination| -> futures::future::BoxFuture<'static, _> {
         Box::pin(async move {
-            let fetched = tokio::task::spawn_blocking(move || {
-                let Repository {
-                    git,
-                    url,
-                    branch,
-                    work_dir,
-                    ..
-                } = &repository;
-                Branch::fetch(git.clone(), url, branch, repository.credentials(), work_dir)
-            });
+            let fetched = tokio::task::spawn_blocking(move || repository.fetch());
             fetched.await.map_err(Complaint::failed)?
         })
     };

@@ -10,6 +10,7 @@ use reverser_git::{
     LocalRepository, RemoteFailure, RemoteUrl, Scheme,
 };
 
+use super::comparison::Branch;
 use super::exit::{Complaint, Exit};
 use crate::command_line::RepositoryArguments;
 use crate::writer::{Access, AccessSource};
@@ -109,6 +110,17 @@ impl Repository {
             }
             .boxed()
         })
+    }
+
+    /// The branch as it stands now.
+    pub fn fetch(&self) -> Result<Branch, Complaint> {
+        Branch::fetch(
+            self.git.clone(),
+            &self.url,
+            &self.branch,
+            self.credentials(),
+            &self.work_dir,
+        )
     }
 
     /// The branch with all of its past.
