@@ -191,7 +191,7 @@ impl History {
     pub fn commit_at(&self, second: i64) -> Result<Option<CommitId>, HistoryError> {
         let args = ["rev-list", "--max-count=1"];
         let ask = Invocation::new(&self.git_dir, args)
-            .arg(format!("--before=@{second}"))
+            .arg(format!("--min-age={second}"))
             .arg(self.tip.to_string());
         let text = self.said(ask)?;
         Ok(text.trim().parse().ok())

@@ -7,36 +7,30 @@ use super::{Complaint, Stage, say};
 use crate::commands::print;
 use crate::terminal::text::Colour;
 
-/// Who does what, with kubectl; and whether it is worth a commit of its own.
-const STORY: &[(&str, &[&[&str]])] = &[
+/// Who does what, with kubectl. Each becomes a commit.
+const STORY: &[(&str, &[&str])] = &[
     (
         "alice",
         &[
-            &[
-                "create",
-                "deployment",
-                "web",
-                "--image=nginx:1.29",
-                "--port=80",
-            ],
-            &["expose", "deployment", "web"],
+            "create",
+            "deployment",
+            "web",
+            "--image=nginx:1.29",
+            "--port=80",
         ],
     ),
-    ("bob", &[&["scale", "deployment", "web", "--replicas=3"]]),
+    ("alice", &["expose", "deployment", "web"]),
+    ("bob", &["scale", "deployment", "web", "--replicas=3"]),
     (
         "alice",
-        &[&[
+        &[
             "create",
             "configmap",
             "settings",
             "--from-literal=colour=blue",
-        ]],
+        ],
     ),
-    (
-        "bob",
-        &[&["set", "image", "deployment/web", "nginx=nginx:1.29.1"]],
-    ),
-    ("bob", &[&["delete", "configmap", "settings"]]),
+    ("bob", &["delete", "configmap", "settings"]),
 ];
 
 pub(super) fn tell(stage: &mut Stage, cluster: &DemoCluster) -> Result<(), Complaint> {
@@ -51,16 +45,12 @@ pub(super) fn tell(stage: &mut Stage, cluster: &DemoCluster) -> Result<(), Compl
     };
     stage.wait("the first mirror", is_ready)?;
     let paint = stage.paint;
-    for (who, commands) in STORY {
+    for (who, arguments) in STORY {
         let before = commits(stage);
-        for arguments in *commands {
-            let line = paint.paint(
-                Colour::Bold,
-                &format!("{who}$ kubectl {}", arguments.join(" ")),
-            );
-            let said = cluster.person(who, arguments)?;
-            print(&format!("\n{line}\n{said}")).map_err(Complaint::failed)?;
-        }
+        let line = format!("{who}$ kubectl {}", arguments.join(" "));
+        let said = cluster.person(who, arguments)?;
+        print(&format!("\n{}\n{said}", paint.paint(Colour::Bold, &line)))
+            .map_err(Complaint::failed)?;
         let git = stage.git.clone();
         let repository = stage.repository.clone();
         let pushed = || count(&git, &repository) > before;

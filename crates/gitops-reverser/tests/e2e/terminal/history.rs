@@ -14,7 +14,7 @@ fn story(name: &str) -> World {
 
 #[test]
 fn log_tells_who_changed_an_object_and_what() {
-    let world = story("log");
+    let world = story("garden");
     let log = |more: &[&str]| {
         let mut arguments = vec!["log", "deployment/web", "--repo", "backup"];
         arguments.extend(more);
@@ -67,7 +67,7 @@ fn a_name_that_several_objects_have_is_asked_about() {
 
 #[test]
 fn blame_tells_for_each_line() {
-    let world = story("blame");
+    let world = story("library");
     let run = world.run(&["blame", "deploy/web", "--repo", "backup"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     world.golden("blame", &run.stdout);

@@ -21,7 +21,7 @@ fn replicas(world: &World) -> String {
 
 #[test]
 fn an_object_comes_back_after_a_person_agreed() {
-    let world = scaled("restore");
+    let world = scaled("harbour");
     let arguments = [
         "restore",
         "deploy/web",
@@ -64,7 +64,7 @@ fn an_object_comes_back_after_a_person_agreed() {
 
 #[test]
 fn a_dry_run_changes_nothing_and_the_server_has_its_say() {
-    let world = scaled("dry");
+    let world = scaled("restore-dry");
     let arguments = [
         "restore",
         "deploy/web",
@@ -88,7 +88,7 @@ fn a_dry_run_changes_nothing_and_the_server_has_its_say() {
 
 #[test]
 fn a_folder_comes_back_with_its_namespace_and_its_definitions_first() {
-    let world = World::empty("folder");
+    let world = World::empty("restore-folder");
     let group = format!("{}.example.com", world.namespace);
     let crd = format!(
         r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
@@ -166,7 +166,7 @@ fn a_folder_comes_back_with_its_namespace_and_its_definitions_first() {
 
 #[test]
 fn a_time_leads_to_the_commit_of_that_time_and_what_is_redacted_stays() {
-    let world = World::new("time");
+    let world = World::new("restore-time");
     world.mirror(&[]);
     world.kubectl(&["delete", "configmap", "settings"]);
     world.kubectl(&[
@@ -176,7 +176,16 @@ fn a_time_leads_to_the_commit_of_that_time_and_what_is_redacted_stays() {
         "-p",
         r#"{"stringData":{"password":"other"}}"#,
     ]);
-    let run = world.run(&["restore", ".", "--repo", "backup", "--at", "1s", "--yes"]);
+    let time = world.git(&["log", "-1", "--format=%cI", "main"]);
+    let run = world.run(&[
+        "restore",
+        ".",
+        "--repo",
+        "backup",
+        "--at",
+        time.trim(),
+        "--yes",
+    ]);
     assert_eq!(run.code, Some(2), "{run:?}");
     let ns = &world.namespace;
     assert!(

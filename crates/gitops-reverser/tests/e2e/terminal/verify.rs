@@ -10,7 +10,7 @@ fn verify(world: &World, more: &[&str]) -> super::world::Run {
 
 #[test]
 fn same_missing_extra_and_different_are_told_apart() {
-    let world = World::new("verify");
+    let world = World::new("bakery");
     world.mirror(&[]);
     let same = verify(&world, &[]);
     assert_eq!(
