@@ -91,6 +91,8 @@ pub struct WriterSettings {
     pub committer: Person,
     /// Which installation writes.
     pub installation: Installation,
+    /// Whether folders are marked as that installation's, and those of others left to them.
+    pub marks_folders: bool,
 }
 
 /// What a writer tells about a destination.

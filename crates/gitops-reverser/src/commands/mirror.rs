@@ -23,7 +23,7 @@ use crate::terminal::progress::Shown;
 use crate::terminal::repository::{Purpose, Repository, repository_sentence};
 use crate::terminal::selection::Selection;
 use crate::terminal::text;
-use crate::writer::Report;
+use crate::writer::{Report, WriterSettings};
 
 /// How long a follower waits for more before it commits, as the operator does.
 const QUIET: Duration = Duration::from_millis(300);
@@ -136,7 +136,11 @@ fn start(
         committer,
         quiet,
     );
-    let writer = settings.writers(cluster.uid.clone().unwrap_or_else(|| "unknown".to_owned()));
+    // A person's own mirror belongs to no installation.
+    let writer = WriterSettings {
+        marks_folders: false,
+        ..settings.writers(cluster.uid.clone().unwrap_or_else(|| "unknown".to_owned()))
+    };
     let (access, go) = (repository.access(), go.clone());
     Ok(Pass::start(Plan {
         config: cluster.config.clone(),

@@ -135,6 +135,7 @@ impl OperatorSettings {
                 controller_name: "gitops-reverser".to_owned(),
                 instance_id: self.instance_id.clone(),
             },
+            marks_folders: true,
         }
     }
 }

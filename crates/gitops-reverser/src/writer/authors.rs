@@ -146,6 +146,7 @@ impl Attempt {
                 // Those that follow are built on it.
                 Tried::Refused(refusal) => return self.narrow(parts[at..].to_vec(), &refusal),
                 Tried::Moved => return Ok(Tried::Moved),
+                Tried::NotOurTurn => return Ok(Tried::NotOurTurn),
                 Tried::Written => {}
             }
         }

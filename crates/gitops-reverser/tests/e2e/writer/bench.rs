@@ -383,6 +383,7 @@ pub(super) fn origin(user: &str) -> Arc<Origin> {
 
 fn settings(folder: &TempDir) -> WriterSettings {
     WriterSettings {
+        marks_folders: true,
         git: Git::find().unwrap(),
         work_dir: folder.path().join("work"),
         limits: Limits {
