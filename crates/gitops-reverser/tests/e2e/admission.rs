@@ -1,4 +1,5 @@
 //! The webhook, asked by a real API server over TLS.
 
+mod faults;
 mod registering;
-mod webhook;
+pub(crate) mod webhook;

@@ -8,7 +8,7 @@ use super::webhook::{SOON, Webhook};
 use crate::operator::installation::Installation;
 
 /// An operator with a webhook, which both run.
-fn installed(name: &str) -> (Installation, Webhook) {
+pub(super) fn installed(name: &str) -> (Installation, Webhook) {
     let mut world = Installation::prepare(name);
     let mut webhook = Webhook::prepare(&world.plane);
     webhook.start();
@@ -38,7 +38,7 @@ fn resources(configuration: &Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
+pub(super) fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
     let look = || {
         let seen = resources(&configuration(world, webhook));
         if seen == expected {
@@ -52,7 +52,7 @@ fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
 }
 
 /// Changes an object until somebody is told of it.
-fn await_asked(world: &Installation, webhook: &Webhook) {
+pub(super) fn await_asked(world: &Installation, webhook: &Webhook) {
     let mut count = 0;
     webhook.await_told("alice updates configmaps probe", || {
         count += 1;
@@ -60,7 +60,7 @@ fn await_asked(world: &Installation, webhook: &Webhook) {
     });
 }
 
-fn rule_on(resources: &[&str]) -> Value {
+pub(super) fn rule_on(resources: &[&str]) -> Value {
     json!([{"resources": resources}])
 }
 
