@@ -99,6 +99,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
     telemetry.emit(WebhookNotRegistered {
         reason: "forbidden",
     });
+    telemetry.emit(NobodyAsked);
     telemetry.emit(WebhookRegistered {
         name: "gitops-reverser",
         types: 17,

@@ -90,7 +90,8 @@ fn the_api_server_asks_about_what_is_watched_where_it_is_watched_and_follows_the
     world.kubectl(&["create", "configmap", "dry", "--dry-run=server"]);
     world.kubectl(&["-n", &elsewhere, "create", "configmap", "elsewhere"]);
     world.apply(&world.config_map("last", "1"));
-    world.kubectl(&["delete", "configmap", "--all"]);
+    // One request for all of them.
+    world.delete_config_maps("");
     webhook.await_told("alice deletes configmaps last", || {});
     let told = webhook.told();
     for other in ["secret", "dry", "elsewhere"] {
