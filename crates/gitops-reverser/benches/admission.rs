@@ -27,6 +27,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -190,7 +191,6 @@ async fn register(client: &kube::Client, namespace: &str, port: u16, authority: 
             }],
         }],
     });
-    use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
     let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let configuration = serde_json::from_value(configuration).unwrap();
     api.create(&PostParams::default(), &configuration)

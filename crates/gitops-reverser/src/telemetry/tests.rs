@@ -6,8 +6,8 @@ use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 use super::facts::{
     AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
     CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DiscoveryFailed,
-    EventProcessed, ObjectsListed, PushRetried, Serving, Started, Stopping, WebhookNotRegistered,
-    WebhookRegistered,
+    EventProcessed, NobodyAsked, ObjectsListed, PushRetried, Serving, Started, Stopping,
+    WebhookNotRegistered, WebhookRegistered,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
