@@ -7,6 +7,7 @@ use std::time::Duration;
 use gitops_reverser::admission::{
     self, AdmissionSettings, CertificateSource, Endpoint, Lifetimes, Records,
 };
+use gitops_reverser::attribution::Attribution;
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use prometheus_client::registry::Registry;
 use reverser_core::admission_record::{AdmissionRecord, AdmittedChange};
@@ -23,6 +24,8 @@ pub(crate) const SOON: Duration = Duration::from_mins(2);
 
 pub(crate) struct Webhook {
     pub(crate) settings: AdmissionSettings,
+    /// Who hears of it too.
+    pub(crate) attribution: Attribution,
     _registry: Registry,
     port: Port,
     config: kube::Config,
@@ -53,6 +56,7 @@ impl Webhook {
                 client_authority: None,
                 owner_cluster_role: None,
             },
+            attribution: Attribution::default(),
             _registry: registry,
             port,
             config: plane.kube_config(User::Admin),
@@ -65,7 +69,11 @@ impl Webhook {
 
     pub(crate) fn start(&mut self) {
         let taken = self.records.clone();
-        let records: Records = Arc::new(move |record| taken.lock().unwrap().push(record));
+        let attribution = self.attribution.clone();
+        let records: Records = Arc::new(move |record| {
+            taken.lock().unwrap().push(record.clone());
+            attribution.record(record);
+        });
         let (settings, telemetry) = (self.settings.clone(), self.telemetry.clone());
         let (config, port) = (self.config.clone(), self.port.number());
         let stop = CancellationToken::new();
@@ -78,10 +86,30 @@ impl Webhook {
         self.running = Some((stop, task));
     }
 
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.cancel();
+            self.runtime.block_on(task).unwrap().unwrap();
+        }
+    }
+
+    /// By which the API server reaches it.
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}{}", self.port(), admission::PATH)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
     /// Who did what to which object, in the order in which it was told.
     pub(crate) fn told(&self) -> Vec<String> {
         let records = self.records.lock().unwrap();
         records.iter().map(describe).collect()
+    }
+
+    pub(crate) fn records(&self) -> Vec<AdmissionRecord> {
+        self.records.lock().unwrap().clone()
     }
 
     /// Waits until this is told, and does something again and again before each look.
