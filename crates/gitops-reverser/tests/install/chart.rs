@@ -69,7 +69,7 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "rbac.mode=custom",
             "rbac.customRules[0].apiGroups[0]=apps",
             "rbac.customRules[0].resources[0]=deployments",
-            "rbac.customRules[0].verbs={get,list,watch}",
+            "rbac.customRules[0].verbs={list,watch}",
         ],
     ),
     (
@@ -316,15 +316,12 @@ fn what_may_be_read_is_the_preset_and_secrets_can_be_taken_out() {
     };
     let mut preset: Vec<String> = reverser_core::selection::preset()
         .flat_map(|(group, resource)| {
-            ["get", "list", "watch"].map(|verb| format!("{group}/{resource} {verb}"))
+            ["list", "watch"].map(|verb| format!("{group}/{resource} {verb}"))
         })
         .collect();
     preset.sort();
     assert_eq!(read(&[]), preset);
-    assert_eq!(
-        read(&["rbac.mode=all"]),
-        ["*/* get", "*/* list", "*/* watch"]
-    );
+    assert_eq!(read(&["rbac.mode=all"]), ["*/* list", "*/* watch"]);
     for mode in ["rbac.mode=preset", "rbac.mode=all"] {
         let objects = helm.render(&[mode, "rbac.secrets=false"]);
         for role in objects

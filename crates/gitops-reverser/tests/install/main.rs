@@ -8,9 +8,14 @@
 )]
 
 mod chart;
+mod cluster;
 mod manifests;
+mod node;
 mod published_schemas;
+mod quickstart;
 mod repository;
+mod rights;
+mod uninstalling;
 mod values;
 
 #[test]
