@@ -10,7 +10,7 @@ mod reference;
 
 pub use controller::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, TelemetryArguments, WorkArguments,
+    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
 };
 
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.

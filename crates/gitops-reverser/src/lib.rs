@@ -17,6 +17,8 @@ pub mod identity;
 pub mod configuration;
 /// Questions to the API server, answered in bytes, with deadlines and limits.
 pub mod api_read;
+/// Who may write: the leader of an installation, and the installation whose turn a branch is.
+pub mod leases;
 /// What the cluster serves.
 pub mod discovery;
 /// From what users wrote to what goes where.

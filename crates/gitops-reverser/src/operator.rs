@@ -6,10 +6,13 @@
 mod discovering;
 mod ends;
 mod observing;
+mod parts;
 mod redacting;
+mod standing_by;
 mod writers;
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,12 +25,14 @@ use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
 use self::discovering::Served;
 pub use self::ends::{Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
+pub use self::parts::Parts;
 pub use self::redacting::KeySource;
+pub use self::standing_by::Replicas;
+use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
@@ -35,6 +40,7 @@ use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
 use crate::settings::{DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
+use crate::telemetry::facts::WorkLeftBehind;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
@@ -45,6 +51,9 @@ const OBSERVATIONS: usize = 1024;
 
 /// How long objects that could not be read are left alone before their type is listed again.
 const LIST_AGAIN: Duration = Duration::from_mins(1);
+
+/// So long writers may take to push what waits when the process is to end; pods are given 30 s.
+const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// What the operator is told once.
 #[derive(Clone, Debug)]
@@ -79,6 +88,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// How replicas agree on a leader; nothing where this is the only one.
+    pub replicas: Option<Replicas>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
     pub own_labels: Option<String>,
 }
@@ -93,6 +104,7 @@ impl OperatorSettings {
             destination,
             committer,
             instance_id,
+            ownership,
             ..
         } = settings;
         let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
@@ -130,6 +142,9 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
+            replicas: ownership.leader_elect.then(|| Replicas {
+                leases: ownership.leases.clone(),
+            }),
             own_labels: None,
         })
     }
@@ -153,6 +168,9 @@ pub enum OperatorError {
     /// A part ended that must not.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
+    /// Another replica may lead by now.
+    #[error("leadership is lost: {0}; ending, so that only one replica writes")]
+    LeadershipLost(String),
 }
 
 /// Runs the installed operator until it is told to end, then writes what is waiting.
@@ -184,9 +202,10 @@ pub async fn run_between(
         redaction,
         namespaces_first,
         progress,
-        mut tasks,
+        mut parts,
     } = ends;
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let lease_client = crate::api_read::client(config.clone()).map_err(OperatorError::Client)?;
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (served_tx, served) = watch::channel(None);
@@ -200,13 +219,26 @@ pub async fn run_between(
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
     let (reports_tx, reports) = mpsc::unbounded_channel();
-    tasks.spawn(discovering::follow(
-        client,
-        watch_client.clone(),
-        settings.discovery_refresh,
-        telemetry.clone(),
-        served_tx,
-    ));
+    parts.spawn(
+        "the follower of types",
+        discovering::follow(
+            client,
+            watch_client.clone(),
+            settings.discovery_refresh,
+            telemetry.clone(),
+            served_tx,
+        ),
+    );
+    parts.spawn(
+        "the probe of readiness",
+        standing_by::say_when_ready(configuration.clone(), served.clone(), readiness),
+    );
+    let mut shutdown = std::pin::pin!(shutdown);
+    let election = Election::stand(&settings, lease_client, &telemetry, &mut parts);
+    if let Turn::End = election.turn(&mut parts, shutdown.as_mut()).await? {
+        election.give_back().await;
+        return Ok(());
+    }
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
@@ -229,8 +261,14 @@ pub async fn run_between(
         served,
         reports,
     };
-    let result = operator.work(inputs, &mut tasks, readiness, shutdown).await;
-    operator.writers.finish().await;
+    let result = operator.work(inputs, &mut parts, shutdown).await;
+    if result.is_ok() {
+        let written = tokio::time::timeout(LAST_WORDS, operator.writers.finish()).await;
+        if written.is_err() {
+            operator.telemetry.emit(WorkLeftBehind);
+        }
+        election.give_back().await;
+    }
     result
 }
 
@@ -265,11 +303,9 @@ impl Operator {
     async fn work(
         &mut self,
         mut inputs: Inputs,
-        tasks: &mut JoinSet<()>,
-        readiness: watch::Sender<Readiness>,
-        shutdown: impl Future<Output = ()>,
+        parts: &mut Parts,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), OperatorError> {
-        let mut shutdown = std::pin::pin!(shutdown);
         let mut partly_read = tokio::time::interval(LIST_AGAIN);
         loop {
             tokio::select! {
@@ -283,7 +319,6 @@ impl Operator {
                         }
                         self.configuration = configuration;
                         self.configured = true;
-                        readiness.send_replace(Readiness::Ready);
                         self.route().await;
                     }
                 }
@@ -303,7 +338,10 @@ impl Operator {
                     self.route().await;
                 }
                 error = self.supervisor.broken() => return Err(error.into()),
-                _ = tasks.join_next() => return Err(OperatorError::Ended("a follower of the cluster")),
+                () = self.writers.ended() => {
+                    return Err(OperatorError::Ended("the writer of a branch"));
+                }
+                error = parts.ended() => return Err(error),
             }
         }
     }

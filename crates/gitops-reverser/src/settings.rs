@@ -11,8 +11,9 @@ use reverser_git::{Person, Scheme};
 
 use crate::command_line::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, TelemetryArguments, WorkArguments,
+    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
 };
+use crate::leases::LeaseSettings;
 use crate::telemetry::logging::{LogFilter, LogFormat};
 
 mod duration;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub instance_id: String,
     /// What is watched.
     pub discovery: DiscoverySettings,
+    /// Who writes, where several could.
+    pub ownership: OwnershipSettings,
     /// How much is done at once, and where.
     pub work: WorkSettings,
     /// When changes are committed and pushed.
@@ -68,6 +71,17 @@ pub struct DiscoverySettings {
     pub max_concurrent_lists: usize,
     /// The rules about objects that no person wrote that apply.
     pub noise: NoiseFilter,
+}
+
+/// Who writes, where several could.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnershipSettings {
+    /// Whether replicas agree on a leader.
+    pub leader_elect: bool,
+    /// How leases are kept.
+    pub leases: LeaseSettings,
+    /// Where the leases of branches are, if not beside the operator.
+    pub leases_namespace: Option<String>,
 }
 
 /// How much is done at once, and where.
@@ -140,6 +154,7 @@ impl Settings {
             kubeconfig,
             instance_id,
             discovery,
+            leases,
             work,
             batch,
             destination,
@@ -155,6 +170,7 @@ impl Settings {
                 .at("kubeconfig")?,
             instance_id: values::instance_id(&instance_id).at("instance-id")?,
             discovery: DiscoverySettings::from_arguments(discovery)?,
+            ownership: OwnershipSettings::from_arguments(leases)?,
             work: WorkSettings::from_arguments(work)?,
             batch: BatchSettings::from_arguments(batch)?,
             destination: DestinationSettings::from_arguments(destination)?,
@@ -197,6 +213,36 @@ impl DiscoverySettings {
             noise: NoiseFilter::without(values::list(&disable_noise_rule))
                 .map_err(BadValue::NoiseRule)
                 .at("disable-noise-rule")?,
+        })
+    }
+}
+
+impl OwnershipSettings {
+    fn from_arguments(arguments: LeaseArguments) -> Result<Self, SettingsError> {
+        const SECONDS: Count = Count::from(1).to(3_600).such_as("8");
+        const LEASE_SECONDS: Count = Count::from(2).to(3_600).such_as("24");
+        let LeaseArguments {
+            leader_elect,
+            leases_renew_sec,
+            leases_lease_sec,
+            leases_namespace,
+        } = arguments;
+        let renew = SECONDS
+            .read_seconds(&leases_renew_sec)
+            .at("leases-renew-sec")?;
+        let length = LEASE_SECONDS
+            .read_seconds(&leases_lease_sec)
+            .at("leases-lease-sec")?;
+        if length < renew * 2 {
+            return Err(BadValue::LeaseTooShort { renew, length }).at("leases-lease-sec");
+        }
+        Ok(Self {
+            leader_elect: values::boolean(&leader_elect).at("leader-elect")?,
+            leases: LeaseSettings { renew, length },
+            leases_namespace: leases_namespace
+                .map(|name| values::namespace(&name))
+                .transpose()
+                .at("leases-namespace")?,
         })
     }
 }

@@ -142,6 +142,13 @@ impl FaultProxy {
         config
     }
 
+    /// Where it is, and the certificate that it is known by, for other programs.
+    #[must_use]
+    pub fn address(&self) -> (String, String) {
+        let url = format!("https://127.0.0.1:{}", self.address.port());
+        (url, self.authority.pem())
+    }
+
     /// Makes the next so many requests go wrong whose first line has all of these words.
     pub fn fault(&self, words: &str, fault: Fault, times: usize) {
         let words = words.split_whitespace().map(str::to_owned).collect();

@@ -47,6 +47,9 @@ pub struct ControllerArguments {
     /// What is watched.
     #[command(flatten)]
     pub discovery: DiscoveryArguments,
+    /// Who writes, where several could.
+    #[command(flatten)]
+    pub leases: LeaseArguments,
     /// How much is done at once, and where.
     #[command(flatten)]
     pub work: WorkArguments,
@@ -140,6 +143,52 @@ pub struct DiscoveryArguments {
         long_help = noise_rules_help()
     )]
     pub disable_noise_rule: Vec<String>,
+}
+
+/// Who writes, where several could.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Replicas and installations")]
+pub struct LeaseArguments {
+    /// Let the replicas of an installation agree on a leader, by a Lease: it alone writes, and the
+    /// others stand by; with false there must be only one replica
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_LEADER_ELECT",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        default_value = "true"
+    )]
+    pub leader_elect: String,
+
+    /// How often a Lease that is held is renewed, the leader's and that of each branch
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_LEASES_RENEW_SEC",
+        value_name = "SECONDS",
+        default_value = "8"
+    )]
+    pub leases_renew_sec: String,
+
+    /// How long a Lease lasts after its last renewal: as long as a leader that was killed is waited
+    /// for; at least twice the time between renewals
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_LEASES_LEASE_SEC",
+        value_name = "SECONDS",
+        default_value = "24"
+    )]
+    pub leases_lease_sec: String,
+
+    /// The namespace of the Leases of branches, where several installations of a cluster take turns at
+    /// one branch: the same for all of them; left out, it is the operator's own
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_LEASES_NAMESPACE",
+        value_name = "NAMESPACE"
+    )]
+    pub leases_namespace: Option<String>,
 }
 
 /// How much is done at once, and where.

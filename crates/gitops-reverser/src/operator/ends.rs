@@ -8,8 +8,8 @@ use futures::future::BoxFuture;
 use kube::Client;
 use reverser_core::commit_message::Installation;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 
+use super::parts::Parts;
 use super::redacting::{self, KeySource};
 use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
 use crate::dispatch::ToWriter;
@@ -34,7 +34,7 @@ pub struct Ends {
     /// How far the lists have come.
     pub progress: Arc<Progress>,
     /// What keeps these ends going; if one ends, the operator does.
-    pub tasks: JoinSet<()>,
+    pub parts: Parts,
 }
 
 /// Starts what takes the changes of one branch. It works until its inbox is closed.
@@ -60,16 +60,22 @@ impl Ends {
     ) -> Result<Self, OperatorError> {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(crate::configuration::follow(
-            client.clone(),
-            settings.own_labels.clone(),
-            configuration_tx,
-        ));
-        tasks.spawn(write_statuses(
-            StatusWriter::new(client.clone(), &settings.instance_id),
-            statuses_rx,
-        ));
+        let mut parts = Parts::default();
+        parts.spawn(
+            "the follower of rules",
+            crate::configuration::follow(
+                client.clone(),
+                settings.own_labels.clone(),
+                configuration_tx,
+            ),
+        );
+        parts.spawn(
+            "the writer of statuses",
+            write_statuses(
+                StatusWriter::new(client.clone(), &settings.instance_id),
+                statuses_rx,
+            ),
+        );
         let writer_settings = settings.writers(cluster_uid(client).await?);
         let writers = {
             let client = client.clone();
@@ -85,7 +91,7 @@ impl Ends {
             redaction: redacting::in_cluster(client.clone(), &settings.namespace),
             namespaces_first: false,
             progress: Arc::default(),
-            tasks,
+            parts,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::ends::{StartWriter, WriterStart};
 use crate::dispatch::ToWriter;
@@ -19,12 +19,8 @@ pub(super) struct Writers {
     start: StartWriter,
     common: Arc<Common>,
     reports: mpsc::UnboundedSender<FromWriter>,
-    running: HashMap<Target, Running>,
-}
-
-struct Running {
-    inbox: mpsc::Sender<(Id, ToWriter)>,
-    task: JoinHandle<()>,
+    inboxes: HashMap<Target, mpsc::Sender<(Id, ToWriter)>>,
+    tasks: JoinSet<()>,
 }
 
 impl Writers {
@@ -37,13 +33,14 @@ impl Writers {
             start,
             common,
             reports,
-            running: HashMap::new(),
+            inboxes: HashMap::new(),
+            tasks: JoinSet::new(),
         }
     }
 
     /// Tells the writer of a branch, which is started if there is none.
     pub(super) async fn tell(&mut self, target: &Target, id: Id, message: ToWriter) {
-        let running = self.running.entry(target.clone()).or_insert_with(|| {
+        let inbox = self.inboxes.entry(target.clone()).or_insert_with(|| {
             let (inbox, receiver) = mpsc::channel(CHANGES);
             let writer = (self.start)(WriterStart {
                 target: target.clone(),
@@ -51,24 +48,23 @@ impl Writers {
                 inbox: receiver,
                 reports: self.reports.clone(),
             });
-            Running {
-                inbox,
-                task: tokio::spawn(writer),
-            }
+            self.tasks.spawn(writer);
+            inbox
         });
-        // It ends only when its inbox is closed, or with the process.
-        let _ = running.inbox.send((id, message)).await;
+        // One that ends before its inbox is closed ends the process.
+        let _ = inbox.send((id, message)).await;
+    }
+
+    /// Waits until a writer has ended that was not told to.
+    pub(super) async fn ended(&mut self) {
+        if self.tasks.join_next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Lets every writer write what is waiting, and end.
-    pub(super) async fn finish(self) {
-        let Self {
-            running, reports, ..
-        } = self;
-        drop(reports);
-        for (_, Running { inbox, task }) in running {
-            drop(inbox);
-            let _ = task.await;
-        }
+    pub(super) async fn finish(&mut self) {
+        self.inboxes.clear();
+        while self.tasks.join_next().await.is_some() {}
     }
 }

@@ -75,6 +75,24 @@ pub enum BadValue {
         /// The longest wait.
         max_wait: Duration,
     },
+    /// A lease that would run out between two renewals.
+    #[error(
+        "a Lease of {} that is renewed every {} would be lost with one renewal that fails; write at \
+         least {}, or lower --leases-renew-sec",
+        display(*.length), display(*.renew), .renew.as_secs() * 2
+    )]
+    LeaseTooShort {
+        /// The time between renewals.
+        renew: Duration,
+        /// The length of a lease.
+        length: Duration,
+    },
+    /// Not a namespace.
+    #[error(
+        "{0:?} is not the name of a namespace: at most 63 lower-case letters, digits and '-', the \
+         first and last a letter or digit; write one, such as gitops-reverser-system"
+    )]
+    Namespace(String),
     /// No cap, and not the word for none.
     #[error(
         "{0:?} is neither a whole number nor none; write none to remove all that has to go, 0 to \

@@ -33,6 +33,14 @@ fn without_flags_everything_is_as_documented() {
             max_concurrent_lists: 50,
             noise: NoiseFilter::without([]).unwrap(),
         },
+        ownership: OwnershipSettings {
+            leader_elect: true,
+            leases: LeaseSettings {
+                renew: Duration::from_secs(8),
+                length: Duration::from_secs(24),
+            },
+            leases_namespace: None,
+        },
         work: WorkSettings {
             workers_max_global: 24,
             workers_max_per_repo: 5,
@@ -91,6 +99,10 @@ fn every_flag_is_read() {
         "--discovery-max-types=10",
         "--watch-max-concurrent-lists=1",
         "--disable-noise-rule=helm-releases,ignore-label",
+        "--leader-elect=false",
+        "--leases-renew-sec=1",
+        "--leases-lease-sec=3",
+        "--leases-namespace=shared",
         "--workers-max-global=3",
         "--workers-max-per-repo=4",
         "--work-dir=/tmp/clones",
@@ -124,6 +136,14 @@ fn every_flag_is_read() {
             max_types: 10,
             max_concurrent_lists: 1,
             noise: NoiseFilter::without(["helm-releases", "ignore-label"]).unwrap(),
+        },
+        ownership: OwnershipSettings {
+            leader_elect: false,
+            leases: LeaseSettings {
+                renew: Duration::from_secs(1),
+                length: Duration::from_secs(3),
+            },
+            leases_namespace: Some("shared".into()),
         },
         work: WorkSettings {
             workers_max_global: 3,
@@ -259,6 +279,23 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "20s",
         "is not a whole number from 1 to 3600; write one, such as 20",
     ),
+    (
+        "leases-renew-sec",
+        "0",
+        "is not a whole number from 1 to 3600; write one, such as 8",
+    ),
+    (
+        "leases-lease-sec",
+        "15",
+        "a Lease of 15s that is renewed every 8s would be lost with one renewal that fails; write \
+         at least 16",
+    ),
+    (
+        "leases-namespace",
+        "Shared",
+        "\"Shared\" is not the name of a namespace",
+    ),
+    ("leader-elect", "maybe", "neither true nor false"),
     (
         "git-batch-quiet-ms",
         "99999999999999999999",

@@ -181,6 +181,18 @@ pub(super) fn instance_id(text: &str) -> Result<String, BadValue> {
     }
 }
 
+pub(super) fn namespace(text: &str) -> Result<String, BadValue> {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let edge = |byte: Option<&u8>| byte.is_some_and(alphanumeric);
+    let bytes = text.as_bytes();
+    let inner = |byte: &u8| alphanumeric(byte) || *byte == b'-';
+    if edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner) && bytes.len() <= 63 {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::Namespace(text.to_owned()))
+    }
+}
+
 pub(super) fn log_format(text: &str) -> Result<LogFormat, BadValue> {
     match text {
         "json" => Ok(LogFormat::Json),

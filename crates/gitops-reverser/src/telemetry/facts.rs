@@ -6,7 +6,7 @@ use std::time::Duration;
 use reverser_git::CommitId;
 use tracing::{debug, info, trace, warn};
 
-use super::labels::{BranchLabels, DestinationLabels, TypeLabels};
+use super::labels::{BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
 use super::metrics::Metrics;
 
 /// Something that happened, that somebody outside may want to know.
@@ -303,4 +303,79 @@ impl Fact for PushRetried<'_> {
     fn count(&self, metrics: &Metrics) {
         metrics.push_retries.get_or_create(self.branch).inc();
     }
+}
+
+/// This replica does not lead, and waits.
+#[derive(Debug)]
+pub struct StandingBy;
+
+impl Fact for StandingBy {
+    fn log(&self) {
+        info!("standing by: another replica may lead");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// This replica leads.
+#[derive(Debug)]
+pub struct Leading;
+
+impl Fact for Leading {
+    fn log(&self) {
+        info!("leading");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// A lease could be neither taken nor renewed; it is tried again.
+#[derive(Debug)]
+pub struct LeaseFailed<'a> {
+    /// The name of the lease.
+    pub worker: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl Fact for LeaseFailed<'_> {
+    fn log(&self) {
+        let Self { worker, reason } = self;
+        warn!(lease = worker, reason, "lease not taken; trying again");
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        let worker = WorkerLabels::new(self.worker);
+        metrics.lease_acquire_failures.get_or_create(&worker).inc();
+    }
+}
+
+/// The label of the leader's pod could not be moved; it is tried again.
+#[derive(Debug)]
+pub struct PodLabelFailed<'a> {
+    /// The pod.
+    pub pod: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+impl Fact for PodLabelFailed<'_> {
+    fn log(&self) {
+        let Self { pod, reason } = self;
+        warn!(pod, reason, "the pod of the leader could not be labelled");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// The operator ends before it could push all that waits: the next one computes it anew.
+#[derive(Debug)]
+pub struct WorkLeftBehind;
+
+impl Fact for WorkLeftBehind {
+    fn log(&self) {
+        warn!("not all that waits could be pushed in time; the next leader pushes it");
+    }
+
+    fn count(&self, _: &Metrics) {}
 }

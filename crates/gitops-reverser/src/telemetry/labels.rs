@@ -118,3 +118,19 @@ impl DestinationLabels {
         &self.destination
     }
 }
+
+/// A lease that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WorkerLabels {
+    worker: Arc<str>,
+}
+
+impl WorkerLabels {
+    /// From the name of the lease.
+    #[must_use]
+    pub fn new(lease: &str) -> Self {
+        Self {
+            worker: lease.into(),
+        }
+    }
+}

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{BranchLabels, DestinationLabels, TypeLabels};
+use super::labels::{BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
 use super::state::{OperatorState, StateReader};
 
 /// What every name begins with.
@@ -45,6 +45,7 @@ pub struct Metrics {
     pub(super) rebase_retries: Counter,
     pub(super) push_retries: Family<BranchLabels, Counter>,
     pub(super) discovery_errors: Counter,
+    pub(super) lease_acquire_failures: Family<WorkerLabels, Counter>,
     pub(super) event_to_push: Histogram,
     pub(super) push_duration: Histogram,
 }
@@ -62,6 +63,7 @@ impl Metrics {
             rebase_retries: Counter::default(),
             push_retries: Family::default(),
             discovery_errors: Counter::default(),
+            lease_acquire_failures: Family::default(),
             event_to_push: Histogram::new(EVENT_TO_PUSH_BUCKETS),
             push_duration: Histogram::new(PUSH_BUCKETS),
         }
@@ -120,11 +122,12 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         rebase_retries,
         push_retries,
         discovery_errors,
+        lease_acquire_failures,
         event_to_push,
         push_duration,
     } = metrics;
     #[rustfmt::skip]
-    let all: [(Description, &dyn EncodeMetric); 12] = [
+    let all: [(Description, &dyn EncodeMetric); 13] = [
         (about("objects_scanned", "Objects that were read from the API server, by lists and by watches"), objects_scanned),
         (about("events_processed", "Watch events that were processed, whether an object of theirs is selected or not"), events_processed),
         (about("objects_written", "Objects whose files were created or changed by a pushed commit"), objects_written),
@@ -135,6 +138,7 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         (about("rebase_retries", "Batches that were computed again because somebody else had moved the branch"), rebase_retries),
         (about("push_retries", "Pushes that failed and were tried again"), push_retries),
         (about("discovery_errors", "Groups of the API server whose types could not be found out"), discovery_errors),
+        (about("lease_acquire_failures", "Attempts to take or renew a Lease that failed, by the name of the Lease"), lease_acquire_failures),
         (measured("event_to_push", Unit::Seconds, "Time from the watch event of a change until the remote confirmed its commit"), event_to_push),
         (measured("push_duration", Unit::Seconds, "Time that a push took, from the start of git until the remote confirmed"), push_duration),
     ];

@@ -11,6 +11,7 @@ mod controller_flags;
 mod discovery;
 mod observer;
 mod operator;
+mod replicas;
 mod round_trip;
 mod watch;
 mod writer;

@@ -1,0 +1,101 @@
+//! Several users who change objects of their own, one change after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use reverser_testkit::control_plane::User;
+use serde_json::json;
+
+use super::stage::Stage;
+
+/// Who changes things.
+pub(crate) const USERS: [User; 4] = [User::Alice, User::Bob, User::Robot, User::Admin];
+/// So many objects each of them has.
+const OBJECTS: usize = 3;
+
+/// Changes until it is dropped.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    changes: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Load {
+    /// One change after each such time, by the users in turn. Every object has a number that only
+    /// grows, and belongs to one user, whose name it begins with.
+    pub(crate) fn start(stage: &Stage, every: Duration) -> Self {
+        let (stop, changes) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let (stopped, counted) = (stop.clone(), changes.clone());
+        let configs = USERS.map(|user| stage.cluster.plane.kube_config(user));
+        let namespace = stage.cluster.namespace.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(async {
+                let apis = configs.map(|config| {
+                    let client = kube::Client::try_from(config).unwrap();
+                    Api::<ConfigMap>::namespaced(client, &namespace)
+                });
+                let mut ticks = tokio::time::interval(every);
+                for number in 0_usize.. {
+                    ticks.tick().await;
+                    if stopped.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let user = number % USERS.len();
+                    let name = format!(
+                        "{}-{}",
+                        USERS[user].short_name(),
+                        number / USERS.len() % OBJECTS
+                    );
+                    let map = json!({
+                        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+                        "data": {"number": number.to_string()},
+                    });
+                    let params = PatchParams::apply("load").force();
+                    apis[user]
+                        .patch(&name, &params, &Patch::Apply(map))
+                        .await
+                        .unwrap();
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        });
+        Self {
+            stop,
+            changes,
+            thread: Some(thread),
+        }
+    }
+
+    /// How many changes the API server has accepted.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(mut self) -> usize {
+        self.end();
+        self.changes()
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
