@@ -21,6 +21,12 @@ with the flags that the program has.
 {{- range $controller.discovery.disableNoiseRules }}
 - --disable-noise-rule={{ . }}
 {{- end }}
+- --leader-elect={{ $controller.leaderElect }}
+- --leases-renew-sec={{ $controller.leases.renewSec }}
+- --leases-lease-sec={{ $controller.leases.leaseSec }}
+{{- with $controller.leases.namespace }}
+- --leases-namespace={{ . }}
+{{- end }}
 - --workers-max-global={{ $controller.workers.maxGlobal }}
 - --workers-max-per-repo={{ $controller.workers.maxPerRepo }}
 - --work-dir={{ $controller.workDir }}

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use super::parts::Parts;
 use super::redacting::{self, KeySource};
 use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
+use crate::configuration::Trouble;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::{Configuration, Target};
@@ -57,6 +58,7 @@ impl Ends {
     pub(super) async fn of_installation(
         client: &Client,
         settings: &OperatorSettings,
+        trouble: Trouble,
     ) -> Result<Self, OperatorError> {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
@@ -66,6 +68,7 @@ impl Ends {
             crate::configuration::follow(
                 client.clone(),
                 settings.own_labels.clone(),
+                trouble,
                 configuration_tx,
             ),
         );

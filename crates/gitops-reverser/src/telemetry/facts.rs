@@ -149,6 +149,26 @@ impl Fact for DiscoveryFailed<'_> {
     }
 }
 
+/// Our own objects, or what else says what is to be done, cannot be read. What is known stays.
+#[derive(Debug)]
+pub struct ConfigurationUnreadable<'a> {
+    /// Which of them.
+    pub what: &'a str,
+    /// Why.
+    pub reason: &'a str,
+    /// What a person can do about it, or nothing.
+    pub cure: &'a str,
+}
+
+impl Fact for ConfigurationUnreadable<'_> {
+    fn log(&self) {
+        let Self { what, reason, cure } = self;
+        warn!(what, "cannot be read: {reason}{cure}");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
 /// The remote has confirmed a commit.
 #[derive(Debug)]
 pub struct CommitPushed<'a> {

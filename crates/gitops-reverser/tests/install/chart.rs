@@ -33,12 +33,14 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "controller.extraEnv[0].value=http://proxy:3128",
             "workDirVolume.medium=Memory",
             "rbac.mode=all",
+            "controller.leases.namespace=kube-system",
         ],
     ),
     (
         "as little as possible",
         &[
             "replicaCount=1",
+            "controller.leaderElect=false",
             "crds.install=false",
             "metrics.enabled=false",
             "rbac.userRoles=false",
@@ -153,6 +155,10 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         (
             "rbac.customRules[0].verbs={create}",
             "'/rbac/customRules/0/verbs/0': value must be one of 'get', 'list', 'watch'",
+        ),
+        (
+            "controller.leaderElect=false",
+            "set replicaCount to 1, because every pod would write",
         ),
         (
             "serviceAccount.create=false",

@@ -96,7 +96,11 @@ impl Host {
         let Ok(pods) = api.list(&ours).await else {
             return;
         };
-        let there: Vec<String> = pods.items.iter().filter_map(kube::ResourceExt::uid).collect();
+        let there: Vec<String> = pods
+            .items
+            .iter()
+            .filter_map(kube::ResourceExt::uid)
+            .collect();
         self.running.retain(|uid, running| {
             let stays = there.contains(uid);
             if !stays {
