@@ -10,7 +10,7 @@ mod reference;
 
 pub use controller::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
+    GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
 };
 
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.

@@ -23,6 +23,8 @@ pub mod leases;
 pub mod discovery;
 /// From what users wrote to what goes where.
 pub mod routing;
+/// Who did it: what the API server asks before it stores a change.
+pub mod admission;
 /// What lives in the cluster: one list and watch per type.
 pub mod watch;
 /// From observations to what each destination should hold.

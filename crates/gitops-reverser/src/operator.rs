@@ -3,6 +3,7 @@
 //! Whatever happens anywhere arrives here as a message; the dispatcher says what follows, and this
 //! loop does it. Nothing here decides anything else.
 
+mod authors;
 mod discovering;
 mod ends;
 mod observing;
@@ -26,6 +27,7 @@ use reverser_core::window::Limits;
 use reverser_git::{Git, GitUnusable, Person};
 use tokio::sync::{mpsc, watch};
 
+use self::authors::Authors;
 use self::discovering::Served;
 pub use self::ends::{Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
@@ -34,6 +36,7 @@ pub use self::redacting::KeySource;
 pub use self::standing_by::Replicas;
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;
+use crate::admission::{AdmissionSettings, Watched};
 use crate::configuration::Trouble;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
@@ -89,6 +92,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// How the API server asks who did it; nothing where it does not.
+    pub admission: Option<AdmissionSettings>,
     /// How replicas agree on a leader; nothing where this is the only one.
     pub replicas: Option<Replicas>,
     /// Follows only those of our own objects that have such labels; nothing means all of them.
@@ -105,6 +110,7 @@ impl OperatorSettings {
             destination,
             committer,
             instance_id,
+            webhook,
             ownership,
             ..
         } = settings;
@@ -143,6 +149,9 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
+            admission: webhook
+                .address
+                .map(|_| AdmissionSettings::new(webhook, &config.default_namespace)),
             replicas: ownership.leader_elect.then(|| Replicas {
                 leases: ownership.leases.clone(),
             }),
@@ -227,7 +236,7 @@ pub async fn run_between(
     parts.spawn(
         "the follower of types",
         discovering::follow(
-            client,
+            client.clone(),
             watch_client.clone(),
             settings.discovery_refresh,
             telemetry.clone(),
@@ -244,6 +253,11 @@ pub async fn run_between(
         election.give_back().await;
         return Ok(());
     }
+    // One replica says what the API server asks; all of them may answer.
+    let authors = match &settings.admission {
+        Some(admission) => Authors::register(client, admission, &telemetry, &mut parts),
+        None => Authors::unknown(),
+    };
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone()),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
@@ -257,6 +271,7 @@ pub async fn run_between(
         statuses,
         telemetry,
         progress,
+        authors,
         redaction: redacting::Redaction::new(redaction),
         settings,
     };
@@ -301,6 +316,7 @@ struct Operator {
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     progress: Arc<Progress>,
+    authors: Authors,
     redaction: redacting::Redaction,
 }
 
@@ -452,6 +468,7 @@ impl Operator {
             return;
         }
         let namespaces = Arc::new(self.configuration.namespaces.clone());
+        self.authors.watch(Watched::of(&self.routing, &namespaces));
         let effects = self.dispatcher.route(&self.routing, namespaces, |key| {
             catalogue.get(key).is_some()
         });

@@ -9,9 +9,10 @@ use reverser_api::git_destination::SecretsMode;
 use reverser_core::noise::NoiseFilter;
 use reverser_git::{Person, Scheme};
 
+use crate::admission::CertificateSource;
 use crate::command_line::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WorkArguments,
+    GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
 };
 use crate::leases::LeaseSettings;
 use crate::telemetry::logging::{LogFilter, LogFormat};
@@ -50,6 +51,8 @@ pub struct Settings {
     pub destination: DestinationSettings,
     /// Who commits.
     pub committer: Person,
+    /// How the API server asks who did it.
+    pub webhook: WebhookSettings,
     /// How it is observed.
     pub telemetry: TelemetrySettings,
 }
@@ -132,6 +135,27 @@ pub enum DeletesCap {
     AtMost(usize),
 }
 
+/// How the API server asks who did it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// Where the webhook is served, if anywhere.
+    pub address: Option<SocketAddr>,
+    /// The URL by which the API server reaches it, if not by its Service.
+    pub url: Option<String>,
+    /// The Service.
+    pub service_name: String,
+    /// The namespace of the Service, if it is not the operator's.
+    pub service_namespace: Option<String>,
+    /// The ValidatingWebhookConfiguration.
+    pub configuration_name: String,
+    /// Where certificates come from.
+    pub certificates: CertificateSource,
+    /// The authority of callers, if they need a certificate.
+    pub client_authority: Option<PathBuf>,
+    /// The ClusterRole that takes the configuration along when it is deleted.
+    pub owner_cluster_role: Option<String>,
+}
+
 /// How it is observed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetrySettings {
@@ -159,6 +183,7 @@ impl Settings {
             batch,
             destination,
             commit,
+            webhook,
             telemetry,
         } = arguments;
         Ok(Self {
@@ -175,6 +200,7 @@ impl Settings {
             batch: BatchSettings::from_arguments(batch)?,
             destination: DestinationSettings::from_arguments(destination)?,
             committer: committer(commit)?,
+            webhook: WebhookSettings::from_arguments(webhook)?,
             telemetry: TelemetrySettings::from_arguments(telemetry)?,
         })
     }
@@ -321,6 +347,64 @@ impl DestinationSettings {
                 .at("allowed-repo-urls")?,
             allowed_schemes,
             secrets_mode: values::secrets_mode(&secrets_mode).at("secrets-mode")?,
+        })
+    }
+}
+
+impl WebhookSettings {
+    fn from_arguments(arguments: WebhookArguments) -> Result<Self, SettingsError> {
+        let WebhookArguments {
+            webhook_bind_address,
+            webhook_url,
+            webhook_service_name,
+            webhook_service_namespace,
+            webhook_configuration_name,
+            webhook_certificate_secret,
+            webhook_cert_dir,
+            webhook_inject_ca_from,
+            webhook_client_ca,
+            webhook_owner_cluster_role,
+        } = arguments;
+        // A flag that a template leaves empty is not given.
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let secret =
+            values::object_name(&webhook_certificate_secret).at("webhook-certificate-secret")?;
+        let inject_from = given(webhook_inject_ca_from)
+            .map(|text| values::certificate(&text))
+            .transpose()
+            .at("webhook-inject-ca-from")?;
+        let certificates = match given(webhook_cert_dir) {
+            Some(folder) => CertificateSource::Folder {
+                folder: values::folder(&folder).at("webhook-cert-dir")?,
+                inject_from,
+            },
+            None if inject_from.is_some() => {
+                return Err(BadValue::NothingToInject).at("webhook-inject-ca-from");
+            }
+            None => CertificateSource::Own { secret },
+        };
+        Ok(Self {
+            address: values::address(&webhook_bind_address).at("webhook-bind-address")?,
+            url: given(webhook_url)
+                .map(|text| values::webhook_url(&text))
+                .transpose()
+                .at("webhook-url")?,
+            service_name: values::dns_label(&webhook_service_name).at("webhook-service-name")?,
+            service_namespace: given(webhook_service_namespace)
+                .map(|text| values::dns_label(&text))
+                .transpose()
+                .at("webhook-service-namespace")?,
+            configuration_name: values::object_name(&webhook_configuration_name)
+                .at("webhook-configuration-name")?,
+            certificates,
+            client_authority: given(webhook_client_ca)
+                .map(|text| values::absolute_file(&text))
+                .transpose()
+                .at("webhook-client-ca")?,
+            owner_cluster_role: given(webhook_owner_cluster_role)
+                .map(|text| values::role_name(&text))
+                .transpose()
+                .at("webhook-owner-cluster-role")?,
         })
     }
 }

@@ -62,6 +62,9 @@ pub struct ControllerArguments {
     /// Who commits.
     #[command(flatten)]
     pub commit: CommitArguments,
+    /// How the API server asks who did it.
+    #[command(flatten)]
+    pub webhook: WebhookArguments,
     /// How it is observed.
     #[command(flatten)]
     pub telemetry: TelemetryArguments,
@@ -339,6 +342,93 @@ pub struct CommitArguments {
         default_value = "noreply@configbutler.ai"
     )]
     pub committer_email: String,
+}
+
+/// How the API server asks who did it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Authors")]
+pub struct WebhookArguments {
+    /// Where the webhook is served that learns who makes changes, such as :9443 or 127.0.0.1:9443; 0
+    /// serves it nowhere: then no author is known
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_BIND_ADDRESS",
+        value_name = "ADDRESS",
+        default_value = ":9443"
+    )]
+    pub webhook_bind_address: String,
+
+    /// The URL by which the API server reaches the webhook where the operator runs outside of the
+    /// cluster, such as https://127.0.0.1:9443/process-validating-webhook; left out, the Service of
+    /// --webhook-service-name is used
+    #[arg(long, env = "GITOPS_REVERSER_WEBHOOK_URL", value_name = "URL")]
+    pub webhook_url: Option<String>,
+
+    /// The Service by which the API server reaches the webhook, at its port 443
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_SERVICE_NAME",
+        value_name = "NAME",
+        default_value = "gitops-reverser-webhook"
+    )]
+    pub webhook_service_name: String,
+
+    /// The namespace of that Service; left out, the one that the operator runs in
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_SERVICE_NAMESPACE",
+        value_name = "NAMESPACE"
+    )]
+    pub webhook_service_namespace: Option<String>,
+
+    /// The ValidatingWebhookConfiguration that the operator writes; two installations in one cluster
+    /// need two names
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_CONFIGURATION_NAME",
+        value_name = "NAME",
+        default_value = "gitops-reverser"
+    )]
+    pub webhook_configuration_name: String,
+
+    /// The Secret beside the operator in which it keeps the certificates that it makes for the
+    /// webhook
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_CERTIFICATE_SECRET",
+        value_name = "NAME",
+        default_value = "gitops-reverser-webhook-certificate"
+    )]
+    pub webhook_certificate_secret: String,
+
+    /// A folder with tls.crt and tls.key that somebody else keeps, such as the mounted Secret of
+    /// cert-manager, instead of certificates of the operator's own; with ca.crt in it, the API server
+    /// is told to trust that
+    #[arg(long, env = "GITOPS_REVERSER_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
+    pub webhook_cert_dir: Option<String>,
+
+    /// The Certificate of cert-manager whose authority cert-manager itself writes into the
+    /// configuration of the webhook, such as gitops/webhook; only with --webhook-cert-dir
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_INJECT_CA_FROM",
+        value_name = "NAMESPACE/NAME"
+    )]
+    pub webhook_inject_ca_from: Option<String>,
+
+    /// A file with the authority of the API server's client certificate: callers without such a
+    /// certificate are refused; left out, callers need none
+    #[arg(long, env = "GITOPS_REVERSER_WEBHOOK_CLIENT_CA", value_name = "FILE")]
+    pub webhook_client_ca: Option<String>,
+
+    /// The ClusterRole that takes the configuration of the webhook along when it is deleted, so that
+    /// uninstalling leaves nothing behind; left out, whoever uninstalls deletes it
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_WEBHOOK_OWNER_CLUSTER_ROLE",
+        value_name = "NAME"
+    )]
+    pub webhook_owner_cluster_role: Option<String>,
 }
 
 /// How it is observed.

@@ -14,6 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::SetGlobalDefaultError;
 
+use crate::admission;
 use crate::command_line::ControllerArguments;
 use crate::http::{self, BindError, Readiness};
 use crate::operator::{self, OperatorError, OperatorSettings};
@@ -52,7 +53,7 @@ enum ControllerError {
     Signals(#[source] io::Error),
     #[error(transparent)]
     Bind(#[from] BindError),
-    #[error("cannot serve metrics and probes: {0}")]
+    #[error("cannot serve metrics, probes and the webhook: {0}")]
     Serve(#[source] io::Error),
     #[error("a part of the program ended in a panic: {0}")]
     Panic(#[from] JoinError),
@@ -76,13 +77,24 @@ fn run_with(settings: Settings) -> Result<(), ControllerError> {
         .enable_all()
         .build()
         .map_err(ControllerError::Threads)?;
-    let result = runtime.block_on(serve_and_operate(settings));
+    // The API server waits for the webhook, so nothing that the operator does may be before it.
+    let answering = runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("admission")
+        .enable_all()
+        .build()
+        .map_err(ControllerError::Threads)?;
+    let result = runtime.block_on(serve_and_operate(settings, answering.handle()));
     // What has not ended by now is not waited for.
+    answering.shutdown_background();
     runtime.shutdown_background();
     result
 }
 
-async fn serve_and_operate(settings: Settings) -> Result<(), ControllerError> {
+async fn serve_and_operate(
+    settings: Settings,
+    answering: &runtime::Handle,
+) -> Result<(), ControllerError> {
     let mut signals = EndSignals::listen().map_err(ControllerError::Signals)?;
     let mut registry = metrics::registry();
     let telemetry = Telemetry::register(&mut registry);
@@ -117,7 +129,20 @@ async fn serve_and_operate(settings: Settings) -> Result<(), ControllerError> {
         version: env!("CARGO_PKG_VERSION"),
     });
     let config = kube_config(settings.kubeconfig.as_deref()).await?;
+    let webhook_address = settings.webhook.address;
     let settings = OperatorSettings::new(&settings, &config)?;
+    if let (Some(address), Some(admission)) = (webhook_address, settings.admission.clone()) {
+        let bind = answering.spawn(http::bind("webhook-bind-address", address));
+        let listener = bind.await??;
+        say_serving(&telemetry, admission::PATH, &listener)?;
+        let (config, telemetry, stop) = (config.clone(), telemetry.clone(), stop_servers.clone());
+        let serving = answering.spawn(async move {
+            let client = kube::Client::try_from(config).map_err(io::Error::other)?;
+            let records: admission::Records = Arc::new(drop);
+            admission::serve(listener, client, admission, records, telemetry, stop).await
+        });
+        servers.spawn(async { serving.await.map_err(io::Error::other)? });
+    }
     let operator = operator::run(
         config,
         settings,

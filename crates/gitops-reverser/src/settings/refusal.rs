@@ -150,6 +150,37 @@ pub enum BadValue {
          with a letter or digit; write one, such as prod-eu"
     )]
     InstanceId(String),
+    /// Not the name of an object.
+    #[error(
+        "{0:?} is not the name of an object in Kubernetes; write lower-case letters, digits and '-', \
+         such as gitops-reverser"
+    )]
+    ObjectName(String),
+    /// Not the name of a role.
+    #[error("{0:?} is not the name of a ClusterRole; write one, such as gitops-reverser")]
+    RoleName(String),
+    /// Not a Certificate.
+    #[error(
+        "{0:?} is not the namespace and name of a Certificate; write one, such as gitops/webhook"
+    )]
+    Certificate(String),
+    /// Nobody would have a certificate to go with it.
+    #[error(
+        "cert-manager can write the authority only of a certificate that it keeps; mount its Secret \
+         and name the folder in --webhook-cert-dir too"
+    )]
+    NothingToInject,
+    /// Not a URL that the API server takes.
+    #[error(
+        "{0:?} is not a URL that an API server can call; write https, a host and a path, such as \
+         https://127.0.0.1:9443/process-validating-webhook"
+    )]
+    WebhookUrl(String),
+    /// Not a file.
+    #[error(
+        "{0:?} is not the absolute path of a file; write one, such as /etc/webhook/client-ca.crt"
+    )]
+    AbsoluteFile(String),
     /// Not a form of log lines.
     #[error("{0:?} is not a form of log lines; write json or text")]
     LogFormat(String),

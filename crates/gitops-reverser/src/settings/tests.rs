@@ -60,6 +60,18 @@ fn without_flags_everything_is_as_documented() {
             secrets_mode: SecretsMode::AsIs,
         },
         committer: Person::new("GitOps Reverser", "noreply@configbutler.ai").unwrap(),
+        webhook: WebhookSettings {
+            address: Some((Ipv6Addr::UNSPECIFIED, 9443).into()),
+            url: None,
+            service_name: "gitops-reverser-webhook".into(),
+            service_namespace: None,
+            configuration_name: "gitops-reverser".into(),
+            certificates: CertificateSource::Own {
+                secret: "gitops-reverser-webhook-certificate".into(),
+            },
+            client_authority: None,
+            owner_cluster_role: None,
+        },
         telemetry: TelemetrySettings {
             metrics_address: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
             probe_address: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
@@ -86,6 +98,7 @@ fn a_default_that_is_written_out_changes_nothing() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "two lines for each flag")]
 fn every_flag_is_read() {
     let changed = settings(&[
         "--enable-watch-ingestion=false",
@@ -117,6 +130,16 @@ fn every_flag_is_read() {
         "--secrets-mode=Skip",
         "--committer-name=Bot",
         "--committer-email=bot@example.com",
+        "--webhook-bind-address=0",
+        "--webhook-url=https://h:1/a",
+        "--webhook-service-name=hook",
+        "--webhook-service-namespace=there",
+        "--webhook-configuration-name=my.hook",
+        "--webhook-certificate-secret=unused",
+        "--webhook-cert-dir=/certs",
+        "--webhook-inject-ca-from=there/cert",
+        "--webhook-client-ca=/ca.crt",
+        "--webhook-owner-cluster-role=system:hook",
         "--metrics-bind-address=127.0.0.1:1",
         "--health-probe-bind-address=0",
         "--log-format=text",
@@ -165,6 +188,19 @@ fn every_flag_is_read() {
             secrets_mode: SecretsMode::Skip,
         },
         committer: Person::new("Bot", "bot@example.com").unwrap(),
+        webhook: WebhookSettings {
+            address: None,
+            url: Some("https://h:1/a".into()),
+            service_name: "hook".into(),
+            service_namespace: Some("there".into()),
+            configuration_name: "my.hook".into(),
+            certificates: CertificateSource::Folder {
+                folder: "/certs".into(),
+                inject_from: Some("there/cert".into()),
+            },
+            client_authority: Some("/ca.crt".into()),
+            owner_cluster_role: Some("system:hook".into()),
+        },
         telemetry: TelemetrySettings {
             metrics_address: Some(([127, 0, 0, 1], 1).into()),
             probe_address: None,
@@ -367,6 +403,71 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "committer-email",
         "a@b>",
         "angle bracket; write a name such as GitOps Reverser, and an address",
+    ),
+    (
+        "webhook-bind-address",
+        "9443",
+        r#""9443" is not an address to listen on"#,
+    ),
+    (
+        "webhook-url",
+        "http://127.0.0.1:9443/process-validating-webhook",
+        "is not a URL that an API server can call; write https, a host and a path",
+    ),
+    (
+        "webhook-url",
+        "https://127.0.0.1:9443",
+        "such as https://127.0.0.1:9443/process-validating-webhook",
+    ),
+    (
+        "webhook-url",
+        "https://u:p@h/a",
+        "is not a URL that an API server can call",
+    ),
+    (
+        "webhook-service-name",
+        "Hook",
+        r#""Hook" is not the name of an object in Kubernetes; write lower-case"#,
+    ),
+    (
+        "webhook-service-namespace",
+        "a.b",
+        r#""a.b" is not the name of an object"#,
+    ),
+    (
+        "webhook-configuration-name",
+        "",
+        "is not the name of an object",
+    ),
+    (
+        "webhook-certificate-secret",
+        "a..b",
+        "is not the name of an object",
+    ),
+    (
+        "webhook-cert-dir",
+        "certs",
+        r#""certs" is not the absolute path of a folder"#,
+    ),
+    (
+        "webhook-inject-ca-from",
+        "webhook",
+        "is not the namespace and name of a Certificate; write one, such as gitops/webhook",
+    ),
+    (
+        "webhook-inject-ca-from",
+        "gitops/webhook",
+        "name the folder in --webhook-cert-dir too",
+    ),
+    (
+        "webhook-client-ca",
+        "ca.crt",
+        r#""ca.crt" is not the absolute path of a file"#,
+    ),
+    (
+        "webhook-owner-cluster-role",
+        "a/b",
+        r#""a/b" is not the name of a ClusterRole"#,
     ),
     (
         "metrics-bind-address",

@@ -204,3 +204,68 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, BadValue> {
 pub(super) fn log_filter(text: &str) -> Result<LogFilter, BadValue> {
     LogFilter::parse(text).ok_or_else(|| BadValue::LogLevel(text.to_owned()))
 }
+
+/// The name of most objects: parts of letters, digits and '-', with dots between them.
+pub(super) fn object_name(text: &str) -> Result<String, BadValue> {
+    let part = |part: &str| dns_label(part).is_ok();
+    if text.len() <= 253 && text.split('.').all(part) {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::ObjectName(text.to_owned()))
+    }
+}
+
+/// The name of a Service or a namespace.
+pub(super) fn dns_label(text: &str) -> Result<String, BadValue> {
+    let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let edges = !text.starts_with('-') && !text.ends_with('-');
+    if (1..=63).contains(&text.len()) && edges && text.bytes().all(inner) {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::ObjectName(text.to_owned()))
+    }
+}
+
+/// The name of a role can be anything that stands in a path.
+pub(super) fn role_name(text: &str) -> Result<String, BadValue> {
+    let inner = |c: char| !c.is_control() && !"/%".contains(c);
+    if text != "." && text != ".." && text.len() <= 253 && text.chars().all(inner) {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::RoleName(text.to_owned()))
+    }
+}
+
+/// A namespace and a name.
+pub(super) fn certificate(text: &str) -> Result<String, BadValue> {
+    let parts = text.split_once('/');
+    let good = parts
+        .is_some_and(|(namespace, name)| dns_label(namespace).is_ok() && object_name(name).is_ok());
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::Certificate(text.to_owned()))
+    }
+}
+
+/// What the API server accepts: https, a host and a path, and nothing that it would refuse.
+pub(super) fn webhook_url(text: &str) -> Result<String, BadValue> {
+    let good = text.parse::<http::Uri>().is_ok_and(|url| {
+        let plain = url.query().is_none() && !text.contains(['@', '#']);
+        url.scheme_str() == Some("https") && url.host().is_some() && url.path() != "/" && plain
+    });
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(BadValue::WebhookUrl(text.to_owned()))
+    }
+}
+
+pub(super) fn absolute_file(text: &str) -> Result<PathBuf, BadValue> {
+    let path = Path::new(text);
+    if path.is_absolute() && path.file_name().is_some() {
+        Ok(path.to_owned())
+    } else {
+        Err(BadValue::AbsoluteFile(text.to_owned()))
+    }
+}

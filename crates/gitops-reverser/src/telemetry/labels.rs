@@ -119,6 +119,23 @@ impl DestinationLabels {
     }
 }
 
+/// What became of a question of the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum AdmissionOutcome {
+    /// Who tried what was noted.
+    Recorded,
+    /// It was in order, and there was nothing to note.
+    Ignored,
+    /// It could not be read, or was too large, or came with too many others.
+    Refused,
+}
+
+/// What became of a question of the API server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct AdmissionLabels {
+    pub(super) outcome: AdmissionOutcome,
+}
+
 /// A lease that is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WorkerLabels {

@@ -9,11 +9,11 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeMet
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
+use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
 use super::state::{OperatorState, StateReader};
 
 /// What every name begins with.
@@ -32,6 +32,11 @@ const EVENT_TO_PUSH_BUCKETS: [f64; 14] = [
 /// From a server on the same machine to one that is about to give up.
 const PUSH_BUCKETS: [f64; 11] = [0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
+/// The webhook's own time: a usual object takes some tens of microseconds.
+const ADMISSION_BUCKETS: [f64; 10] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25,
+];
+
 /// What is counted. Only [`super::facts`] counts.
 #[derive(Debug)]
 pub struct Metrics {
@@ -48,6 +53,11 @@ pub struct Metrics {
     pub(super) lease_acquire_failures: Family<WorkerLabels, Counter>,
     pub(super) event_to_push: Histogram,
     pub(super) push_duration: Histogram,
+    pub(super) admission_reviews: Family<AdmissionLabels, Counter>,
+    pub(super) admission_duration: Histogram,
+    pub(super) admission_connections_refused: Counter,
+    pub(super) webhook_registered: Gauge,
+    pub(super) webhook_certificate_end: Gauge,
 }
 
 impl Metrics {
@@ -66,6 +76,11 @@ impl Metrics {
             lease_acquire_failures: Family::default(),
             event_to_push: Histogram::new(EVENT_TO_PUSH_BUCKETS),
             push_duration: Histogram::new(PUSH_BUCKETS),
+            admission_reviews: Family::default(),
+            admission_duration: Histogram::new(ADMISSION_BUCKETS),
+            admission_connections_refused: Counter::default(),
+            webhook_registered: Gauge::default(),
+            webhook_certificate_end: Gauge::default(),
         }
     }
 }
@@ -125,9 +140,14 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         lease_acquire_failures,
         event_to_push,
         push_duration,
+        admission_reviews,
+        admission_duration,
+        admission_connections_refused,
+        webhook_registered,
+        webhook_certificate_end,
     } = metrics;
     #[rustfmt::skip]
-    let all: [(Description, &dyn EncodeMetric); 13] = [
+    let all: [(Description, &dyn EncodeMetric); 18] = [
         (about("objects_scanned", "Objects that were read from the API server, by lists and by watches"), objects_scanned),
         (about("events_processed", "Watch events that were processed, whether an object of theirs is selected or not"), events_processed),
         (about("objects_written", "Objects whose files were created or changed by a pushed commit"), objects_written),
@@ -141,6 +161,11 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         (about("lease_acquire_failures", "Attempts to take or renew a Lease that failed, by the name of the Lease"), lease_acquire_failures),
         (measured("event_to_push", Unit::Seconds, "Time from the watch event of a change until the remote confirmed its commit"), event_to_push),
         (measured("push_duration", Unit::Seconds, "Time that a push took, from the start of git until the remote confirmed"), push_duration),
+        (about("admission_reviews", "Questions that the webhook was asked before changes were stored, by what became of them"), admission_reviews),
+        (measured("admission_duration", Unit::Seconds, "Time that the webhook took for a question, once it had arrived"), admission_duration),
+        (about("admission_connections_refused", "Connections to the webhook that were refused: no certificate, no handshake, or too many at once"), admission_connections_refused),
+        (about("webhook_registered", "Whether the API server asks the webhook (1) or not (0), as this replica last wrote it"), webhook_registered),
+        (measured("webhook_certificate_end", Unit::Seconds, "When the certificate that the webhook shows ends, in seconds since 1970; 0 while there is none"), webhook_certificate_end),
     ];
     for (description, metric) in all {
         encode(&description, metric, encoder)?;

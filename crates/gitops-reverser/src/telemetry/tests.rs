@@ -4,8 +4,10 @@ use prometheus_client::encoding::text;
 use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 
 use super::facts::{
-    BatchPushed, BranchMoved, CommitPushed, DiscoveryFailed, EventProcessed, ObjectsListed,
-    PushRetried, Serving, Started, Stopping,
+    AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
+    CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DiscoveryFailed,
+    EventProcessed, ObjectsListed, PushRetried, Serving, Started, Stopping, WebhookNotRegistered,
+    WebhookRegistered,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
@@ -73,6 +75,34 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         after: Duration::from_secs(1),
         reason: "connection lost",
     });
+    for outcome in [
+        AdmissionOutcome::Recorded,
+        AdmissionOutcome::Ignored,
+        AdmissionOutcome::Refused,
+    ] {
+        telemetry.emit(AdmissionAnswered {
+            outcome,
+            took: Duration::from_micros(80),
+            why: "",
+        });
+    }
+    telemetry.emit(ConnectionRefused {
+        reason: "no certificate",
+    });
+    let until = jiff::Timestamp::from_second(1_900_000_000).ok();
+    telemetry.emit(CertificatesChanged {
+        change: "created",
+        until,
+    });
+    telemetry.emit(CertificateLoaded { until });
+    telemetry.emit(CertificateUnusable { reason: "no file" });
+    telemetry.emit(WebhookNotRegistered {
+        reason: "forbidden",
+    });
+    telemetry.emit(WebhookRegistered {
+        name: "gitops-reverser",
+        types: 17,
+    });
     telemetry.emit(Stopping { signal: "SIGTERM" });
     telemetry.read_state_from(move || OperatorState {
         watched_types: 17,
@@ -117,6 +147,12 @@ fn every_fact_counts_under_the_documented_names() {
         r#"event_to_push_seconds_bucket{le="0.75"} 1"#,
         "event_to_push_seconds_count 2",
         "push_duration_seconds_sum 0.2",
+        r#"admission_reviews_total{outcome="Recorded"} 1"#,
+        r#"admission_reviews_total{outcome="Refused"} 1"#,
+        r#"admission_duration_seconds_bucket{le="0.0001"} 2"#,
+        "admission_connections_refused_total 1",
+        "webhook_registered 1",
+        "webhook_certificate_end_seconds 1900000000",
         "watched_types 17",
         "unknown_scopes 1",
     ] {

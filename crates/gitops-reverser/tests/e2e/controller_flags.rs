@@ -40,6 +40,7 @@ fn connected(flags: &[&str]) -> Command {
     command
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("GITOPS_REVERSER_KUBECONFIG", plane.kubeconfig(User::Admin))
+        .env("GITOPS_REVERSER_WEBHOOK_BIND_ADDRESS", "0")
         .env("GITOPS_REVERSER_WORK_DIR", work_dir.path());
     command
 }

@@ -6,6 +6,7 @@
     reason = "a test may fail and may speak"
 )]
 
+mod admission;
 mod clean;
 mod controller_flags;
 mod discovery;

@@ -34,6 +34,9 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "workDirVolume.medium=Memory",
             "rbac.mode=all",
             "controller.leases.namespace=kube-system",
+            "webhook.certManager.enabled=true",
+            "webhook.certManager.issuerRef.name=internal",
+            "webhook.clientCaConfigMap=api-server",
         ],
     ),
     (
@@ -42,6 +45,7 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "replicaCount=1",
             "controller.leaderElect=false",
             "crds.install=false",
+            "webhook.enabled=false",
             "metrics.enabled=false",
             "rbac.userRoles=false",
             "rbac.secrets=false",
@@ -78,6 +82,7 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
         "another release and a platform that chooses users",
         &[
             "fullnameOverride=mirror",
+            "webhook.existingSecret=webhook-tls",
             "image.digest=sha256:0000000000000000000000000000000000000000000000000000000000000000",
             "podSecurityContext.runAsUser=null",
             "podSecurityContext.fsGroup=null",
@@ -155,6 +160,14 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         (
             "rbac.customRules[0].verbs={create}",
             "'/rbac/customRules/0/verbs/0': value must be one of 'get', 'list', 'watch'",
+        ),
+        (
+            "webhook.url=http://plain",
+            "'/webhook/url': 'http://plain' does not match",
+        ),
+        (
+            "webhook.certManager.enabled=true",
+            "name an Issuer in webhook.certManager.issuerRef",
         ),
         (
             "controller.leaderElect=false",
@@ -246,6 +259,16 @@ fn the_pod_has_no_right_that_it_can_do_without() {
     assert_eq!(
         pod["topologySpreadConstraints"].as_array().unwrap().len(),
         2
+    );
+}
+
+#[test]
+fn only_the_leader_is_asked_by_the_webhook() {
+    let objects = Helm::new().render(&[]);
+    let service = repository::one(&objects, "Service/gitops-reverser-webhook");
+    assert_eq!(
+        service["spec"]["selector"]["configbutler.ai/leader"],
+        "true"
     );
 }
 

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use reverser_testkit::control_plane::{ControlPlane, User};
+use reverser_testkit::ports::Port;
 use reverser_testkit::process::Process;
 use reverser_testkit::scratch::Scratch;
 use serde_json::{Value, json};
@@ -43,6 +44,7 @@ struct Running {
     process: Process,
     name: String,
     said_ready: bool,
+    _port: Port,
 }
 
 struct Host {
@@ -158,6 +160,13 @@ impl Host {
         let mut own: Vec<String> = HERE.iter().map(|flag| (*flag).to_owned()).collect();
         own.push(format!("--kubeconfig={}", kubeconfig.display()));
         own.push(format!("--work-dir={}", folder.join("work").display()));
+        // Services lead nowhere without nodes, so the API server is told the address.
+        let port = Port::reserve().unwrap();
+        let address = format!("127.0.0.1:{}", port.number());
+        own.push(format!("--webhook-bind-address={address}"));
+        own.push(format!(
+            "--webhook-url=https://{address}/process-validating-webhook"
+        ));
         let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
         let replaced: Vec<String> = own.iter().map(|argument| flag(argument)).collect();
         let mut arguments = container.args.clone().unwrap_or_default();
@@ -180,6 +189,7 @@ impl Host {
             process,
             name,
             said_ready: false,
+            _port: port,
         }
     }
 

@@ -147,15 +147,23 @@ fn arguments(helm: &Helm, values: &[&str]) -> Vec<String> {
 #[test]
 fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
     let helm = Helm::new();
-    let rendered = arguments(
+    let mut rendered = arguments(
         &helm,
         &[
+            "webhook.url=https://127.0.0.1/process-validating-webhook",
+            "webhook.clientCaConfigMap=api-server",
             "controller.discovery.exclusions={widgets.example.com}",
             "controller.discovery.disableNoiseRules={helm-release}",
             "controller.allowedRepoUrls={https://git.example.com/**}",
             "controller.leases.namespace=shared",
         ],
     );
+    // Certificates are made by the operator or by somebody else.
+    let by_cert_manager = [
+        "webhook.certManager.enabled=true",
+        "webhook.certManager.issuerRef.name=internal",
+    ];
+    rendered.extend(arguments(&helm, &by_cert_manager));
     let given: BTreeSet<String> = rendered
         .iter()
         .filter_map(|argument| Some(argument.strip_prefix("--")?.split_once('=')?.0.to_owned()))

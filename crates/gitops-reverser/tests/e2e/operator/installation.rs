@@ -386,6 +386,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),
+        admission: None,
         replicas: None,
         own_labels: None,
     }

@@ -1,0 +1,282 @@
+//! Keeps the ValidatingWebhookConfiguration and the certificates as they should be: when other types
+//! are watched, when somebody changes or deletes it, and when a certificate grows old.
+//!
+//! Only one replica does this. Every replica may answer.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::PostParams;
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use super::certificate_secret::KeepError;
+use super::configuration::{self, Frame, Trust, Watched};
+use super::keys;
+use super::own_writes::FIELD_MANAGER;
+use super::{AdmissionSettings, CertificateSource};
+use crate::telemetry::Telemetry;
+use crate::telemetry::facts::{CertificatesChanged, WebhookNotRegistered, WebhookRegistered};
+
+/// Changes come in groups: rules are applied, types are discovered.
+const SETTLE: Duration = Duration::from_millis(300);
+/// How often all of it is looked at, whatever happened.
+const LOOK: Duration = Duration::from_mins(1);
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Why the API server does not ask us.
+#[derive(Debug, thiserror::Error)]
+enum RegisterError {
+    #[error(transparent)]
+    Certificates(#[from] KeepError),
+    #[error(
+        "the operator may not read or write the ValidatingWebhookConfiguration {name}: {message}; \
+         grant get, create and update of validatingwebhookconfigurations, or set \
+         --webhook-bind-address=0"
+    )]
+    Forbidden { name: String, message: String },
+    #[error("the ValidatingWebhookConfiguration {name} cannot be read or written: {source}")]
+    Configuration { name: String, source: kube::Error },
+}
+
+/// Keeps the API server asking, for as long as it is asked to. `watched` says nothing before the
+/// rules are known: until then an existing configuration stays as it is. `registered` says whether
+/// authors can be expected.
+pub async fn register(
+    client: Client,
+    settings: AdmissionSettings,
+    mut watched: watch::Receiver<Option<Watched>>,
+    registered: watch::Sender<bool>,
+    telemetry: Telemetry,
+) {
+    let api: Api<PartialObjectMeta<ValidatingWebhookConfiguration>> = Api::all(client.clone());
+    let only = watcher::Config::default().fields(&format!("metadata.name={}", settings.name));
+    // Without the right to watch, a look now and then has to do.
+    let changes = watcher(api, only)
+        .default_backoff()
+        .filter(|event| std::future::ready(event.is_ok()));
+    let mut changes = std::pin::pin!(changes);
+    let mut registration = Registration::new(client, settings, telemetry);
+    let mut failures = 0;
+    loop {
+        let wanted = watched.borrow_and_update().clone();
+        let next = match registration.step(wanted.as_ref()).await {
+            Ok(Done { complete, again }) => {
+                failures = 0;
+                registration.tell(complete, wanted.as_ref());
+                registered.send_if_modified(|known| std::mem::replace(known, complete) != complete);
+                again
+            }
+            Err(error) => {
+                // What fails for other reasons may well be registered still.
+                if matches!(error, RegisterError::Forbidden { .. }) {
+                    registered.send_replace(false);
+                }
+                registration.complain(&error.to_string());
+                failures += 1;
+                backoff(failures)
+            }
+        };
+        tokio::select! {
+            Ok(()) = watched.changed() => tokio::time::sleep(SETTLE).await,
+            Some(_) = changes.next() => tokio::time::sleep(SETTLE).await,
+            () = tokio::time::sleep(next) => {}
+        }
+    }
+}
+
+fn backoff(failures: u32) -> Duration {
+    let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
+    wait.min(LONGEST_WAIT).mul_f64(0.8 + 0.4 * fastrand::f64())
+}
+
+struct Registration {
+    client: Client,
+    api: Api<ValidatingWebhookConfiguration>,
+    settings: AdmissionSettings,
+    telemetry: Telemetry,
+    owner: Option<OwnerReference>,
+    /// The authorities that the API server trusts, and since when.
+    trusted: Option<(String, Timestamp)>,
+    /// What was told last.
+    told: Option<Watched>,
+    complaint: String,
+}
+
+/// What was reached.
+struct Done {
+    /// Whether the API server asks us, and trusts the answer.
+    complete: bool,
+    /// When to look again.
+    again: Duration,
+}
+
+impl Registration {
+    fn new(client: Client, settings: AdmissionSettings, telemetry: Telemetry) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            client,
+            settings,
+            telemetry,
+            owner: None,
+            trusted: None,
+            told: None,
+            complaint: String::new(),
+        }
+    }
+
+    /// One step of certificates, and the configuration that goes with it.
+    async fn step(&mut self, watched: Option<&Watched>) -> Result<Done, RegisterError> {
+        let now = Timestamp::now();
+        let (trust, until) = match &self.settings.certificates {
+            CertificateSource::Own { secret } => {
+                let secret = self
+                    .settings
+                    .certificate_secret(self.client.clone(), secret);
+                let kept = secret.keep(self.trusted.as_ref(), now).await?;
+                if let Some(change) = kept.change {
+                    self.telemetry.emit(CertificatesChanged {
+                        change: change.as_str(),
+                        until: kept.certificates.end(),
+                    });
+                }
+                (
+                    Trust::Authorities(kept.certificates.authorities),
+                    Some(kept.until),
+                )
+            }
+            CertificateSource::Folder {
+                inject_from: Some(certificate),
+                ..
+            } => (Trust::Injected(certificate.clone()), None),
+            CertificateSource::Folder { folder, .. } => {
+                let authorities = keys::authorities_in(folder);
+                (authorities.map_or(Trust::System, Trust::Authorities), None)
+            }
+        };
+        let Some(watched) = watched else {
+            return Ok(Done {
+                complete: false,
+                again: LOOK,
+            });
+        };
+        let live = self.configure(watched, &trust).await?;
+        let complete = configuration::is_complete(&live, &trust);
+        let until = self.note_trust(trust, complete, now).or(until);
+        let due = until.map_or(LOOK, |until| {
+            let left = until.duration_since(Timestamp::now());
+            Duration::try_from(left).unwrap_or_default()
+        });
+        Ok(Done {
+            complete,
+            again: due.min(LOOK),
+        })
+    }
+
+    /// Notes whom the API server trusts from now on; a new authority asks for the next step at once.
+    fn note_trust(&mut self, trust: Trust, complete: bool, now: Timestamp) -> Option<Timestamp> {
+        let Trust::Authorities(authorities) = trust else {
+            return None;
+        };
+        let known = self.trusted.as_ref().map(|(known, _)| known);
+        if !complete || known == Some(&authorities) {
+            return None;
+        }
+        self.trusted = Some((authorities, now));
+        Some(now)
+    }
+
+    /// Makes the configuration what it should be, and gives it as it is then.
+    async fn configure(
+        &mut self,
+        watched: &Watched,
+        trust: &Trust,
+    ) -> Result<ValidatingWebhookConfiguration, RegisterError> {
+        let name = self.settings.name.clone();
+        let frame = Frame {
+            name: name.clone(),
+            endpoint: self.settings.endpoint.clone(),
+            own_namespace: self.settings.namespace.clone(),
+            owner: self.owner().await,
+        };
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let failed = |source| match source {
+            kube::Error::Api(status) if status.code == 403 => RegisterError::Forbidden {
+                name: name.clone(),
+                message: status.message.clone(),
+            },
+            source => RegisterError::Configuration {
+                name: name.clone(),
+                source,
+            },
+        };
+        loop {
+            let live = self.api.get_opt(&name).await.map_err(failed)?;
+            let wanted = configuration::wanted(&frame, watched, trust, live.as_ref());
+            let written = match &live {
+                Some(live) if *live == wanted => return Ok(wanted),
+                Some(_) => self.api.replace(&name, &params, &wanted).await,
+                None => self.api.create(&params, &wanted).await,
+            };
+            match written {
+                Ok(written) => return Ok(written),
+                // Somebody else wrote in between.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// The ClusterRole that takes the configuration along when the operator is uninstalled. One that
+    /// cannot be read is looked for again.
+    async fn owner(&mut self) -> Option<OwnerReference> {
+        let name = self.settings.owner_cluster_role.as_deref()?;
+        if self.owner.is_none() {
+            let roles: Api<PartialObjectMeta<ClusterRole>> = Api::all(self.client.clone());
+            let role = roles.get_metadata_opt(name).await.ok().flatten();
+            self.owner = role.and_then(|role| {
+                Some(OwnerReference {
+                    api_version: "rbac.authorization.k8s.io/v1".to_owned(),
+                    kind: "ClusterRole".to_owned(),
+                    name: name.to_owned(),
+                    uid: role.metadata.uid?,
+                    ..OwnerReference::default()
+                })
+            });
+        }
+        self.owner.clone()
+    }
+
+    fn tell(&mut self, complete: bool, watched: Option<&Watched>) {
+        self.complaint.clear();
+        if let Some(watched) = watched
+            && complete
+            && self.told.as_ref() != Some(watched)
+        {
+            self.told = Some(watched.clone());
+            self.telemetry.emit(WebhookRegistered {
+                name: &self.settings.name,
+                types: watched.len(),
+            });
+        }
+    }
+
+    /// The same complaint is made once.
+    fn complain(&mut self, reason: &str) {
+        if self.complaint != reason {
+            reason.clone_into(&mut self.complaint);
+            self.told = None;
+            self.telemetry.emit(WebhookNotRegistered { reason });
+        }
+    }
+}

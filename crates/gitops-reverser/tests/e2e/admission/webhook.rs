@@ -1,0 +1,122 @@
+//! A webhook on a port of its own, and what it was told.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gitops_reverser::admission::{
+    self, AdmissionSettings, CertificateSource, Endpoint, Lifetimes, Records,
+};
+use gitops_reverser::telemetry::{Telemetry, metrics};
+use prometheus_client::registry::Registry;
+use reverser_core::admission_record::{AdmissionRecord, AdmittedChange};
+use reverser_testkit::control_plane::{ControlPlane, User};
+use reverser_testkit::ports::Port;
+use reverser_testkit::wait;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A busy machine, and an API server that learns of a webhook when it gets round to it.
+pub(crate) const SOON: Duration = Duration::from_mins(2);
+
+pub(crate) struct Webhook {
+    pub(crate) settings: AdmissionSettings,
+    _registry: Registry,
+    port: Port,
+    config: kube::Config,
+    telemetry: Telemetry,
+    records: Arc<Mutex<Vec<AdmissionRecord>>>,
+    runtime: Runtime,
+    running: Option<(CancellationToken, JoinHandle<io::Result<()>>)>,
+}
+
+impl Webhook {
+    /// Not started yet, with a namespace of its own as the operator's, and a name that nobody else
+    /// has.
+    pub(crate) fn prepare(plane: &ControlPlane) -> Self {
+        let namespace = plane.namespace("home");
+        let port = Port::reserve().unwrap();
+        let url = format!("https://127.0.0.1:{}{}", port.number(), admission::PATH);
+        let mut registry = metrics::registry();
+        let telemetry = Telemetry::register(&mut registry);
+        Self {
+            settings: AdmissionSettings {
+                name: format!("authors-{namespace}"),
+                endpoint: Endpoint::Url(url),
+                namespace,
+                certificates: CertificateSource::Own {
+                    secret: "webhook-certificate".to_owned(),
+                },
+                lifetimes: Lifetimes::default(),
+                client_authority: None,
+                owner_cluster_role: None,
+            },
+            _registry: registry,
+            port,
+            config: plane.kube_config(User::Admin),
+            telemetry,
+            records: Arc::default(),
+            runtime: Runtime::new().unwrap(),
+            running: None,
+        }
+    }
+
+    pub(crate) fn start(&mut self) {
+        let taken = self.records.clone();
+        let records: Records = Arc::new(move |record| taken.lock().unwrap().push(record));
+        let (settings, telemetry) = (self.settings.clone(), self.telemetry.clone());
+        let (config, port) = (self.config.clone(), self.port.number());
+        let stop = CancellationToken::new();
+        let until = stop.clone();
+        let task = self.runtime.spawn(async move {
+            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+            let client = kube::Client::try_from(config).unwrap();
+            admission::serve(listener, client, settings, records, telemetry, until).await
+        });
+        self.running = Some((stop, task));
+    }
+
+    /// Who did what to which object, in the order in which it was told.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let records = self.records.lock().unwrap();
+        records.iter().map(describe).collect()
+    }
+
+    /// Waits until this is told, and does something again and again before each look.
+    #[track_caller]
+    pub(crate) fn await_told(&self, what: &str, mut again: impl FnMut()) {
+        let look = || {
+            again();
+            let told = self.told();
+            if told.iter().any(|one| one == what) {
+                Ok(())
+            } else {
+                Err(format!("{told:?}"))
+            }
+        };
+        wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.cancel();
+            let _ = self.runtime.block_on(task);
+        }
+    }
+}
+
+/// For instance `alice creates configmaps a`.
+fn describe(record: &AdmissionRecord) -> String {
+    let verb = match &record.change {
+        AdmittedChange::Create { .. } => "creates".to_owned(),
+        AdmittedChange::Update { .. } => "updates".to_owned(),
+        AdmittedChange::Scale { replicas, .. } => format!("scales to {replicas}"),
+        AdmittedChange::Delete { .. } => "deletes".to_owned(),
+    };
+    let (user, resource) = (record.user.name(), record.type_key.resource());
+    format!("{user} {verb} {resource} {}", record.name)
+}
