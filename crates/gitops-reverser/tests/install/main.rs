@@ -9,6 +9,8 @@
 
 mod chart;
 mod cluster;
+mod docs;
+mod image;
 mod manifests;
 mod node;
 mod published_schemas;

@@ -268,6 +268,9 @@ fn the_version_is_in_one_place() {
     let program = assert_cmd::cargo::cargo_bin("gitops-reverser");
     let told = command::run(std::process::Command::new(program).arg("--version")).stdout;
     assert_eq!(told, format!("gitops-reverser {version}\n"));
+    let script = repository::path("hack/version.sh");
+    let printed = command::run(&mut std::process::Command::new(script)).stdout;
+    assert_eq!(printed.trim(), version);
     let changes = repository::read("CHANGELOG.md");
     assert!(changes.contains("## Unreleased") || changes.contains(&format!("## {version}")));
 }
