@@ -1,10 +1,17 @@
 //! The flags and commands, and nothing else.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::terminal::exit::Exit;
 
 mod controller;
+mod mirror;
+mod people;
+mod places;
 #[cfg(test)]
 mod reference;
 
@@ -12,6 +19,13 @@ pub use controller::{
     CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
     GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
 };
+
+pub use mirror::MirrorArguments;
+pub use people::{
+    BlameArguments, CompletionArguments, DemoArguments, LogArguments, ObjectArguments,
+    RestoreArguments, StatusArguments, VerifyArguments,
+};
+pub use places::{ClusterArguments, RepositoryArguments, SecretsArgument, SelectionArguments};
 
 /// Keeps a folder of a Git branch equal to what lives in a Kubernetes cluster.
 #[derive(Debug, Parser)]
@@ -22,6 +36,40 @@ pub struct CommandLine {
     pub command: Command,
 }
 
+/// What clap has for command lines that it does not understand, and the operator's users know.
+const BAD_FLAGS: u8 = 2;
+
+impl CommandLine {
+    /// Reads a command line. What cannot be understood, and `--help`, is said here; what is left is how
+    /// to end.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let called = arguments.first().map(Path::new).and_then(Path::file_name);
+        let mut command = Self::command();
+        // kubectl runs `kubectl-reverser` for `kubectl reverser`.
+        if called.is_some_and(|name| name == "kubectl-reverser") {
+            command = command.bin_name("kubectl reverser");
+        }
+        let matches = command.try_get_matches_from_mut(&arguments);
+        let read = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        read.map_err(|error| {
+            // A terminal that is gone cannot be told.
+            let _ = error.print();
+            if !error.use_stderr() {
+                return ExitCode::SUCCESS;
+            }
+            // `mirror` and its like say something else by 2.
+            let old = ["controller", "clean", "crds"];
+            let named = arguments.get(1).and_then(|name| name.to_str());
+            ExitCode::from(if named.is_some_and(|name| old.contains(&name)) {
+                BAD_FLAGS
+            } else {
+                Exit::Usage as u8
+            })
+        })
+    }
+}
+
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -30,6 +78,21 @@ pub enum Command {
     /// Follows GitRepoConfigs, GitDestinations, WatchRules and ClusterWatchRules, and runs inside of a
     /// cluster as well as outside with a kubeconfig. Every flag can be given as an environment variable.
     Controller(Box<ControllerArguments>),
+    /// Mirror a cluster into a repository, with nothing installed in it
+    ///
+    /// Writes what lives in the cluster to a folder of a branch, and follows until it is stopped. Needs
+    /// no more than the right to list what is to be mirrored.
+    Mirror(Box<MirrorArguments>),
+    /// Compare a folder of a branch with the cluster
+    Verify(Box<VerifyArguments>),
+    /// Show destinations and rules in one place: what is ready, what waits, what is not known and why
+    Status(StatusArguments),
+    /// Tell who changed an object, when, and how that is known
+    Log(LogArguments),
+    /// Tell who wrote each line of an object
+    Blame(BlameArguments),
+    /// Bring objects back as they were
+    Restore(Box<RestoreArguments>),
     /// Turn live objects into the YAML that Git would hold
     ///
     /// Reads objects as JSON or YAML: one, a list, or many documents. Writes each as clean,
@@ -40,6 +103,8 @@ pub enum Command {
 Example:
   gitops-reverser crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Print what a shell needs to complete commands and flags
+    Completion(CompletionArguments),
 }
 
 /// Flags of `clean`.

@@ -38,6 +38,11 @@ pub mod status;
 /// Every part, and the one loop that connects them.
 pub mod operator;
 
+// For a person at a terminal.
+
+/// What commands for a person share: which cluster, repository and objects, and how things are said.
+pub mod terminal;
+
 // For those who look from outside.
 
 /// What happened and what is: logs and metrics.

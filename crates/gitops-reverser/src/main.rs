@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use gitops_reverser::command_line::CommandLine;
 
 fn main() -> ExitCode {
-    gitops_reverser::commands::run(CommandLine::parse())
+    match CommandLine::read(std::env::args_os()) {
+        Ok(command_line) => gitops_reverser::commands::run(command_line),
+        Err(exit) => exit,
+    }
 }

@@ -32,7 +32,7 @@ use self::discovering::Served;
 pub use self::ends::{Ends, StartWriter, WriterStart};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
-pub use self::redacting::KeySource;
+pub use self::redacting::{KeySource, key_of_operator};
 pub use self::standing_by::Replicas;
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;

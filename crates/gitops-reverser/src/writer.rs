@@ -96,6 +96,8 @@ pub struct Report {
     pub last_push: Option<i64>,
     /// Whether the branch was found to hold what is wanted, at least once.
     pub in_sync: bool,
+    /// What could not be listed completely, and why; its files stay.
+    pub unknown: Vec<String>,
     /// What keeps the branch from following.
     pub failure: Option<Refusal>,
     /// Deletions that are stopped.

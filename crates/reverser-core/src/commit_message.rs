@@ -118,8 +118,9 @@ fn subject(puts: &[Put], deletes: &[Delete], first_mirror: bool) -> String {
     }
 }
 
-/// `shop/web (deployments.apps)`
-fn describe(path: &RepoPath) -> String {
+/// What a person calls the object of a file: `shop/web (deployments.apps)`.
+#[must_use]
+pub fn describe(path: &RepoPath) -> String {
     let Ok(identity) = RepoPath::parse(path.as_str()) else {
         return path.to_string();
     };

@@ -4,6 +4,7 @@
 //! key of the Secret and never its value.
 
 mod secret_data;
+mod of_user;
 mod access;
 #[cfg(test)]
 pub(crate) mod test_keys;
@@ -28,6 +29,8 @@ enum Login {
     Anonymous,
     Http(HttpLogin),
     Ssh(SshLogin),
+    /// The keys and the agent of the person at the terminal.
+    UserSsh,
 }
 
 #[derive(Clone, Default)]
@@ -73,7 +76,7 @@ impl fmt::Debug for Credentials {
         let kind = match &self.login {
             Login::Anonymous => "anonymous",
             Login::Http(_) => "https",
-            Login::Ssh(_) => "ssh",
+            Login::Ssh(_) | Login::UserSsh => "ssh",
         };
         write!(f, "Credentials({kind})")
     }

@@ -40,6 +40,9 @@ mod commit;
 mod push;
 mod mirror;
 mod crash_point;
+// For a person at a terminal.
+mod local_repository;
+mod history;
 
 pub use branch_name::{BadBranchName, BranchName};
 pub use cancel::CancelToken;
@@ -49,6 +52,8 @@ pub use commit_plan::{
     Tip,
 };
 pub use credentials::{BadCredentials, Credentials};
+pub use history::{BlamedLine, History, HistoryError, LoggedCommit};
+pub use local_repository::{AtPath, LocalRepository};
 pub use mirror::{Blobs, CloneError, FetchError, Mirror, MirrorOptions, OpenError};
 pub use object_id::{BadObjectId, BlobId, CommitId, TreeId};
 pub use porcelain::{GitVersion, Refusal, RefusalKind, RemoteFailure, UnreachableCause};

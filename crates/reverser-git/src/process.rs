@@ -28,7 +28,7 @@ const MIN_VERSION: GitVersion = GitVersion {
     minor: 39,
 };
 
-/// More than this of either output is drained and dropped.
+/// More than this of either output is drained and dropped, unless a command says otherwise.
 const MAX_OUTPUT: usize = 256 * 1024;
 
 /// How long a killed group may take to let go of its pipes.
@@ -167,8 +167,9 @@ impl Git {
         let group = Group::of(&child);
         let (sender, events) = channel();
         feed(&mut child, invocation.stdin);
-        drain(child.stdout.take(), &sender, Event::Stdout);
-        drain(child.stderr.take(), &sender, Event::Stderr);
+        let most = invocation.most_output;
+        drain(child.stdout.take(), most, &sender, Event::Stdout);
+        drain(child.stderr.take(), most, &sender, Event::Stderr);
         let cancelled = sender.clone();
         // A send fails only when nobody waits any more.
         let _subscription = limits
@@ -182,6 +183,17 @@ impl Git {
 
     fn command(&self, invocation: &Invocation<'_>) -> Command {
         let mut command = Command::new(&self.program);
+        if invocation.for_user {
+            command
+                .args(&invocation.args)
+                .current_dir(invocation.folder)
+                .process_group(0)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .env("GIT_TERMINAL_PROMPT", "0");
+            return command;
+        }
         command
             .args(&invocation.args)
             .current_dir(invocation.folder)
@@ -254,6 +266,9 @@ pub(crate) struct Invocation<'a> {
     protocol: &'static str,
     stdin: Vec<u8>,
     trace_http: bool,
+    /// More than this of either output is drained and dropped.
+    most_output: usize,
+    for_user: bool,
 }
 
 impl<'a> Invocation<'a> {
@@ -271,6 +286,8 @@ impl<'a> Invocation<'a> {
             protocol: "none",
             stdin: vec![],
             trace_http: false,
+            most_output: MAX_OUTPUT,
+            for_user: false,
         }
     }
 
@@ -298,6 +315,19 @@ impl<'a> Invocation<'a> {
 
     pub(crate) fn stdin(mut self, stdin: Vec<u8>) -> Self {
         self.stdin = stdin;
+        self
+    }
+
+    /// Keeps this much of what it says.
+    pub(crate) fn keep_output(mut self, bytes: usize) -> Self {
+        self.most_output = bytes;
+        self
+    }
+
+    /// With the environment and the configuration of whoever runs this: for questions about what
+    /// that person has, never for anything that touches a repository.
+    pub(crate) fn for_user(mut self) -> Self {
+        self.for_user = true;
         self
     }
 
@@ -369,6 +399,7 @@ fn feed(child: &mut Child, input: Vec<u8>) {
 
 fn drain(
     stream: Option<impl Read + Send + 'static>,
+    most: usize,
     sender: &Sender<Event>,
     event: fn(Vec<u8>) -> Event,
 ) {
@@ -377,10 +408,7 @@ fn drain(
         let mut kept = Vec::new();
         if let Some(mut stream) = stream {
             // What could be read before an error is still worth showing.
-            let _ = stream
-                .by_ref()
-                .take(MAX_OUTPUT as u64)
-                .read_to_end(&mut kept);
+            let _ = stream.by_ref().take(most as u64).read_to_end(&mut kept);
             let _ = io::copy(&mut stream, &mut io::sink());
         }
         drop(sender.send(event(kept)));

@@ -124,6 +124,28 @@ impl Remote<'_> {
         }
     }
 
+    /// Fetches the branch with all of its past. `false` if it does not exist.
+    pub(crate) fn fetch_history(&self, clone: &Path) -> Result<bool, RemoteProblem> {
+        let args = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+        ];
+        let full_ref = self.branch.full_ref();
+        let fetch = Invocation::new(self.folder, args)
+            .git_dir(clone)
+            .arg("origin")
+            .arg(format!("+{full_ref}:{full_ref}"));
+        let finished = self.run(fetch, self.timeouts.transfer)?;
+        match finished.end {
+            End::Success => Ok(true),
+            End::Failure if says_no_such_ref(&finished.stderr) => Ok(false),
+            _ => Err(self.explain(&finished)),
+        }
+    }
+
     /// Fetches contents into the clone, in one round trip. `false` if the server does not give
     /// single objects away (or does not have one of them).
     pub(crate) fn fetch_blobs(&self, clone: &Path, ids: &[BlobId]) -> Result<bool, RemoteProblem> {

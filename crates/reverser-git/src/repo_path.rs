@@ -32,7 +32,15 @@ impl FolderPath {
         }
     }
 
-    /// The path, without a leading or trailing `/`.
+    /// The same, with nothing for the root of the repository.
+    pub fn or_root(path: &str) -> Result<Self, BadPath> {
+        if path.is_empty() {
+            return Ok(Self(String::new()));
+        }
+        Self::parse(path)
+    }
+
+    /// The path, without a leading or trailing `/`; empty for the root.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -41,6 +49,9 @@ impl FolderPath {
     /// Whether `path` lies in this folder or below it.
     #[must_use]
     pub fn contains(&self, path: &RepoPath) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
         path.0
             .strip_prefix(self.0.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
@@ -208,5 +219,8 @@ mod tests {
         assert!(!inside("clusters/prod"));
         assert!(!inside("clusters/production/a.yaml"));
         assert!(!inside("clusters/a.yaml"));
+        let root = FolderPath::or_root("").unwrap();
+        assert!(root.contains(&RepoPath::parse("a.yaml").unwrap()));
+        assert!(FolderPath::or_root("..").is_err());
     }
 }

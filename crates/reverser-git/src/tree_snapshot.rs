@@ -183,7 +183,7 @@ fn descend(
     let mut tree = root;
     let mut buffer = Vec::new();
     let mut end = 0;
-    for component in folder.as_str().split('/') {
+    for component in folder.as_str().split('/').filter(|part| !part.is_empty()) {
         end += component.len();
         store.tree(tree, &mut buffer)?;
         let mut next = None;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::SetGlobalDefaultError;
 
+use super::EndSignals;
 use crate::admission;
 use crate::command_line::ControllerArguments;
 use crate::http::{self, BindError, Readiness};
@@ -203,26 +203,4 @@ fn say_serving(
     let address = listener.local_addr().map_err(ControllerError::Serve)?;
     telemetry.emit(Serving { paths, address });
     Ok(())
-}
-
-/// The signals by which a pod, a service manager or a person ends a program.
-struct EndSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl EndSignals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }

@@ -96,6 +96,21 @@ pub(super) fn in_cluster(client: Client, namespace: &str) -> KeySource {
     })
 }
 
+/// The key of an installed operator, which is not made for it where it is missing.
+#[must_use]
+pub fn key_of_operator(client: Client, namespace: &str) -> KeySource {
+    let namespace = namespace.to_owned();
+    Box::new(move || {
+        let api: Api<Secret> = Api::namespaced(client.clone(), &namespace);
+        let told = format!("the Secret {namespace}/{SECRET} cannot be had: ");
+        async move {
+            let secret = api.get(SECRET).await.map_err(|error| error.to_string());
+            secret.and_then(key_in).map_err(|why| told + &why)
+        }
+        .boxed()
+    })
+}
+
 async fn read_or_create(api: &Api<Secret>) -> Result<RedactionKey, String> {
     let failed = |error: kube::Error| error.to_string();
     if let Some(secret) = api.get_opt(SECRET).await.map_err(failed)? {

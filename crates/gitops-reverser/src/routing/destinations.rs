@@ -83,7 +83,7 @@ fn destination_of(
         .map_err(|error| invalid(format!("spec.branch: {error}")))?;
     let folder = BaseFolder::parse(&spec.base_folder)
         .map_err(|error| invalid(format!("spec.baseFolder: {error}")))?;
-    FolderPath::parse(folder.as_str())
+    FolderPath::or_root(folder.as_str())
         .map_err(|error| invalid(format!("spec.baseFolder: {error}")))?;
     let push = push_settings(repo, url.host())
         .map_err(|message| invalid(format!("GitRepoConfig {repo_id}, spec.push: {message}")))?;

@@ -266,7 +266,7 @@ fn written_types(common: &Common, puts: &[Put]) -> Vec<(TypeLabels, usize)> {
 }
 
 fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
-    FolderPath::parse(folder.as_str()).map_err(|error| local(&error))
+    FolderPath::or_root(folder.as_str()).map_err(|error| local(&error))
 }
 
 /// What a job has to do; nothing if it alone cannot be done, which it then says.

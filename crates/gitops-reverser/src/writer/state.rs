@@ -364,6 +364,7 @@ impl DestinationState {
             last_commit: self.last_commit,
             last_push: self.last_push,
             in_sync: self.in_sync,
+            unknown: self.unknown.clone(),
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),
             set_aside: named

@@ -38,6 +38,7 @@ impl Credentials {
             Login::Anonymous => {}
             Login::Http(login) => access.add_http(login, folder)?,
             Login::Ssh(login) => access.add_ssh(login, folder)?,
+            Login::UserSsh => access.add_user_ssh(),
         }
         if let Some(proxy) = &self.proxy {
             access.config.push(("http.proxy", proxy.url.clone()));
@@ -112,6 +113,16 @@ impl Access {
         self.env.push(("GIT_SSH_COMMAND", command.into()));
         self.env.push(("GIT_SSH_VARIANT", "ssh".into()));
         Ok(())
+    }
+
+    /// The user's own configuration of ssh, without questions.
+    fn add_user_ssh(&mut self) {
+        let agent = std::env::var_os("SSH_AUTH_SOCK");
+        self.env
+            .extend(agent.map(|socket| ("SSH_AUTH_SOCK", socket)));
+        let command = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15";
+        self.env.push(("GIT_SSH_COMMAND", command.into()));
+        self.env.push(("GIT_SSH_VARIANT", "ssh".into()));
     }
 
     fn file(&mut self, folder: &Path, name: &str, content: &str, mode: u32) -> io::Result<PathBuf> {

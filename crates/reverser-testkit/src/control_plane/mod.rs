@@ -198,6 +198,21 @@ impl ControlPlane {
         self.dir().join("logs")
     }
 
+    /// How other programs reach it, as JSON: a kubeconfig for each user, and the real kubectl.
+    #[must_use]
+    pub fn description(&self) -> serde_json::Value {
+        let files = User::ALL.map(|user| {
+            let file = self.kubeconfig(user).display().to_string();
+            (user.username().to_owned(), file.into())
+        });
+        let kubeconfigs: serde_json::Map<String, serde_json::Value> = files.into_iter().collect();
+        let kubectl = self.kubectl(User::Admin);
+        serde_json::json!({
+            "kubeconfigs": kubeconfigs,
+            "kubectl": kubectl.get_program().to_string_lossy(),
+        })
+    }
+
     /// Everything that runs, by name and process id.
     #[must_use]
     pub fn pids(&self) -> Vec<(String, u32)> {

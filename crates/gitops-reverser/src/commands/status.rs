@@ -1,0 +1,370 @@
+//! `status`: what `kubectl get` cannot show in one place.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use kube::{Api, Resource, ResourceExt as _};
+use reverser_api::conditions::condition;
+use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{EndSignals, block_on, print};
+use crate::command_line::StatusArguments;
+use crate::terminal::cluster::Cluster;
+use crate::terminal::exit::{self, Complaint, Exit};
+use crate::terminal::text::{self, Colour, Paint};
+
+/// How often it is looked again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+pub(super) fn run(arguments: &StatusArguments) -> ExitCode {
+    exit::end(block_on(tell(arguments)))
+}
+
+/// Everything, as it stands.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+struct Overview {
+    destinations: Vec<DestinationRow>,
+    rules: Vec<RuleRow>,
+    /// What needs attention, in sentences.
+    notes: Vec<Note>,
+}
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+struct DestinationRow {
+    name: String,
+    ready: String,
+    reason: String,
+    repository: String,
+    branch: String,
+    folder: String,
+    objects: Option<i64>,
+    waiting: Option<i64>,
+    last_commit: Option<String>,
+    /// In seconds since 1970.
+    last_push: Option<i64>,
+}
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+struct RuleRow {
+    name: String,
+    ready: String,
+    reason: String,
+    destination: String,
+    types: Option<i64>,
+}
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+struct Note {
+    about: String,
+    reason: String,
+    message: String,
+}
+
+async fn tell(arguments: &StatusArguments) -> Result<ExitCode, Complaint> {
+    let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
+    let cluster = Cluster::connect(&arguments.cluster).await?;
+    if let Some(namespace) = &arguments.namespace {
+        cluster.check_namespace(namespace).await?;
+    }
+    let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
+    let on_terminal = io::stdout().is_terminal();
+    let mut last = None;
+    loop {
+        let overview = look(&client, arguments.namespace.as_deref()).await?;
+        // On a terminal the ages go on; elsewhere only news are.
+        let news = last.as_ref() != Some(&overview);
+        if news || (on_terminal && !arguments.json) {
+            if arguments.watch && on_terminal && !arguments.json {
+                print("\u{1b}[2J\u{1b}[H").map_err(Complaint::failed)?;
+            }
+            let text = if arguments.json {
+                let json = serde_json::to_value(&overview).map_err(Complaint::failed)?;
+                if arguments.watch {
+                    format!("{json}\n")
+                } else {
+                    format!("{json:#}\n")
+                }
+            } else {
+                let now = jiff::Timestamp::now().as_second();
+                as_text(&overview, now, Paint::for_stdout())
+            };
+            print(&text).map_err(Complaint::failed)?;
+        }
+        if !arguments.watch {
+            let destinations = overview.destinations.iter().map(|row| &row.ready);
+            let mut ready = destinations.chain(overview.rules.iter().map(|row| &row.ready));
+            return Ok(if ready.all(|ready| ready == "True") {
+                ExitCode::SUCCESS
+            } else {
+                Exit::Failed.into()
+            });
+        }
+        last = Some(overview);
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            _ = signals.next() => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+async fn look(client: &kube::Client, namespace: Option<&str>) -> Result<Overview, Complaint> {
+    let (repos, destinations, rules, cluster_rules) = tokio::try_join!(
+        list::<GitRepoConfig>(client),
+        list::<GitDestination>(client),
+        list::<WatchRule>(client),
+        list::<ClusterWatchRule>(client),
+    )?;
+    let here = |of: &str| namespace.is_none_or(|namespace| namespace == of);
+    let mut overview = Overview {
+        destinations: Vec::new(),
+        rules: Vec::new(),
+        notes: Vec::new(),
+    };
+    for destination in &destinations {
+        let home = destination.namespace().unwrap_or_default();
+        if here(&home) {
+            let (row, notes) = of_destination(destination, &home, &repos);
+            overview.destinations.push(row);
+            overview.notes.extend(notes);
+        }
+    }
+    for repo in repos
+        .iter()
+        .filter(|repo| here(&repo.namespace().unwrap_or_default()))
+    {
+        let about = format!("GitRepoConfig {}", full_name(repo));
+        let conditions = repo.status.as_ref().map(|status| &status.conditions[..]);
+        overview
+            .notes
+            .extend(notes(&about, conditions.unwrap_or_default()));
+    }
+    for rule in rules
+        .iter()
+        .filter(|rule| here(&rule.namespace().unwrap_or_default()))
+    {
+        let home = rule.namespace().unwrap_or_default();
+        let reference = &rule.spec.destination_ref;
+        let to = format!(
+            "{}/{}",
+            reference.namespace.as_ref().unwrap_or(&home),
+            reference.name
+        );
+        overview.add_rule("WatchRule", full_name(rule), to, rule.status.as_ref());
+    }
+    for rule in cluster_rules
+        .iter()
+        .filter(|rule| here(&rule.spec.destination_ref.namespace))
+    {
+        let reference = &rule.spec.destination_ref;
+        let to = format!("{}/{}", reference.namespace, reference.name);
+        overview.add_rule(
+            "ClusterWatchRule",
+            rule.name_any(),
+            to,
+            rule.status.as_ref(),
+        );
+    }
+    Ok(overview)
+}
+
+impl Overview {
+    fn add_rule(
+        &mut self,
+        kind: &str,
+        name: String,
+        destination: String,
+        status: Option<&reverser_api::watch_rule::WatchRuleStatus>,
+    ) {
+        let conditions = status
+            .map(|status| &status.conditions[..])
+            .unwrap_or_default();
+        let (ready, reason) = ready(conditions);
+        self.notes
+            .extend(notes(&format!("{kind} {name}"), conditions));
+        self.rules.push(RuleRow {
+            name,
+            ready,
+            reason,
+            destination,
+            types: status.and_then(|status| status.watched_types),
+        });
+    }
+}
+
+fn of_destination(
+    destination: &GitDestination,
+    home: &str,
+    repos: &[GitRepoConfig],
+) -> (DestinationRow, Vec<Note>) {
+    let spec = &destination.spec;
+    let status = destination.status.clone().unwrap_or_default();
+    let repo_home = spec.repo_ref.namespace.as_deref().unwrap_or(home);
+    let repo = repos.iter().find(|repo| {
+        repo.namespace().as_deref() == Some(repo_home) && repo.name_any() == spec.repo_ref.name
+    });
+    let (ready, reason) = ready(&status.conditions);
+    let name = full_name(destination);
+    let mut notes = notes(&format!("GitDestination {name}"), &status.conditions);
+    for aside in &status.set_aside {
+        notes.push(Note {
+            about: format!("GitDestination {name}"),
+            reason: "SetAside".to_owned(),
+            message: format!("{}: {}", aside.path, aside.message),
+        });
+    }
+    let row = DestinationRow {
+        name,
+        ready,
+        reason,
+        repository: repo.map_or_else(
+            || format!("GitRepoConfig {repo_home}/{}", spec.repo_ref.name),
+            |repo| repo.spec.repo_url.clone(),
+        ),
+        branch: spec.branch.clone(),
+        folder: spec.base_folder.clone(),
+        objects: status.objects,
+        waiting: status.waiting_files,
+        last_commit: status.last_pushed_commit,
+        last_push: status.last_push_time.map(|time| time.0.as_second()),
+    };
+    (row, notes)
+}
+
+fn full_name(object: &impl kube::ResourceExt) -> String {
+    format!(
+        "{}/{}",
+        object.namespace().unwrap_or_default(),
+        object.name_any()
+    )
+}
+
+/// Ready and why, in one word each.
+fn ready(conditions: &[Condition]) -> (String, String) {
+    let found = conditions.iter().find(|one| one.type_ == condition::READY);
+    found.map_or_else(
+        || ("Unknown".to_owned(), "NotSeenYet".to_owned()),
+        |one| (one.status.clone(), one.reason.clone()),
+    )
+}
+
+/// Sentences about what is not ready, and warnings.
+fn notes(about: &str, conditions: &[Condition]) -> Vec<Note> {
+    let is_summary =
+        |one: &Condition| one.type_ == condition::RECONCILING || one.type_ == condition::STALLED;
+    let speaks = |one: &&Condition| match &*one.type_ {
+        condition::READY => one.status != "True",
+        _ => one.status == "True" && !is_summary(one),
+    };
+    let speaking = conditions.iter().filter(speaks);
+    let note = |one: &Condition| Note {
+        about: about.to_owned(),
+        reason: one.reason.clone(),
+        message: one.message.clone(),
+    };
+    speaking.map(note).collect()
+}
+
+async fn list<K>(client: &kube::Client) -> Result<Vec<K>, Complaint>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+    DeserializeGuard<K>: Resource<DynamicType = ()>,
+{
+    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(list) => Ok(list
+            .items
+            .into_iter()
+            .filter_map(|guard| guard.0.ok())
+            .collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(Complaint::new(
+            Exit::NoSuchType,
+            "the operator is not installed in this cluster: `gitops-reverser crds | kubectl apply \
+             --server-side -f -` installs its kinds, and `gitops-reverser mirror` needs none",
+        )),
+        Err(error) => Err(Complaint::failed(error)),
+    }
+}
+
+fn as_text(overview: &Overview, now: i64, paint: Paint) -> String {
+    let mut text = String::new();
+    let ready = |word: &str| {
+        let colour = if word == "True" {
+            Colour::Green
+        } else {
+            Colour::Red
+        };
+        paint.paint(colour, word)
+    };
+    let shown = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let head = |names: &[&str]| vec![names.iter().map(|name| (*name).to_owned()).collect()];
+    if overview.destinations.is_empty() {
+        text.push_str("no destinations yet: create a GitRepoConfig and a GitDestination\n");
+    } else {
+        let mut rows: Vec<Vec<String>> = head(&[
+            "DESTINATION",
+            "READY",
+            "OBJECTS",
+            "WAITING",
+            "LAG",
+            "LAST COMMIT",
+            "PUSHED",
+            "WHERE",
+        ]);
+        rows.extend(overview.destinations.iter().map(|row| {
+            let commit = row.last_commit.as_deref().unwrap_or("-");
+            vec![
+                row.name.clone(),
+                ready(&row.ready),
+                shown(row.objects),
+                shown(row.waiting),
+                lag(row, now),
+                commit[..10.min(commit.len())].to_owned(),
+                row.last_push
+                    .map_or_else(|| "never".to_owned(), |push| text::age(now - push) + " ago"),
+                format!("{} {}:{}", row.repository, row.branch, row.folder),
+            ]
+        }));
+        text.push_str(&text::table(&rows));
+    }
+    if !overview.rules.is_empty() {
+        let mut rows: Vec<Vec<String>> = head(&["RULE", "READY", "TYPES", "DESTINATION"]);
+        rows.extend(overview.rules.iter().map(|row| {
+            vec![
+                row.name.clone(),
+                ready(&row.ready),
+                shown(row.types),
+                row.destination.clone(),
+            ]
+        }));
+        text.push('\n');
+        text.push_str(&text::table(&rows));
+    }
+    if !overview.notes.is_empty() {
+        text.push('\n');
+        for note in &overview.notes {
+            let reason = paint.paint(Colour::Yellow, &note.reason);
+            let _infallible = writeln!(text, "{}: {reason}: {}", note.about, note.message);
+        }
+    }
+    text
+}
+
+/// How far the branch is behind: nothing while nothing waits, and otherwise at least as long as
+/// nothing was pushed.
+fn lag(row: &DestinationRow, now: i64) -> String {
+    match (row.waiting, row.last_push) {
+        (None, _) => "-".to_owned(),
+        (Some(0), _) => "none".to_owned(),
+        (Some(_), Some(push)) => text::age(now - push),
+        (Some(_), None) => "all of it".to_owned(),
+    }
+}
