@@ -10,17 +10,20 @@ root=$2
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 git_core=$(git --exec-path)
 
-# A file with the links that lead to it, under the same path, and the libraries that it needs.
+# A file under the same path, and the libraries that it needs.
 put() {
-  local file=$1 library
-  [ ! -e "$root$file" ] || return 0
-  mkdir -p "$root$(dirname "$file")"
-  cp --dereference --preserve=mode "$file" "$root$file"
-  if head --bytes=4 "$file" | grep --quiet ELF; then
-    for library in $(ldd "$file" 2>/dev/null | grep --only-matching '/[^ ]*'); do
-      put "$library"
-    done
-  fi
+  [ ! -e "$root$1" ] || return 0
+  mkdir -p "$root$(dirname "$1")"
+  cp --dereference --preserve=mode "$1" "$root$1"
+  put_libraries "$1"
+}
+
+put_libraries() {
+  local library
+  head --bytes=4 "$1" | grep --quiet ELF || return 0
+  for library in $(ldd "$1" 2>/dev/null | grep --only-matching '/[^ ]*'); do
+    put "$library"
+  done
 }
 
 mkdir -p "$root"/{dev,etc,proc,tmp,usr/bin,usr/local/bin,var/cache/gitops-reverser,usr/lib,bin,lib,lib64}
@@ -51,3 +54,4 @@ printf 'root:x:0:\nreverser:x:65532:\n' >"$root/etc/group"
 # Before the real one on PATH: it helps users that /etc/passwd does not know.
 install -m 0755 "$here/ssh" "$root/usr/local/bin/ssh"
 install -m 0755 "$program" "$root/usr/local/bin/gitops-reverser"
+put_libraries "$program"
