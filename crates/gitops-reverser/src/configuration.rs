@@ -9,22 +9,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::DeserializeGuard;
+use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
+use reverser_core::labels::Labels;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
 use crate::identity::Id;
-use crate::routing::Configuration;
+use crate::routing::{Configuration, OwnKind, Unreadable};
 
 /// Why our own objects cannot be read.
 mod trouble;
@@ -38,10 +38,12 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One step of following a kind.
 enum Step<K> {
-    Restarted(BTreeMap<Id, Arc<K>>),
-    Applied(Id, Arc<K>),
+    Restarted(BTreeMap<Id, Read<K>>),
+    Applied(Id, Read<K>),
     Deleted(Id),
 }
+
+type Read<K> = Result<Arc<K>, Unreadable>;
 
 enum Change {
     Repo(Step<GitRepoConfig>),
@@ -65,37 +67,37 @@ pub async fn follow(
     let (tx, mut rx) = mpsc::channel(256);
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(follow_kind(
-        guarded(&client),
+        raw::<GitRepoConfig>(&client),
         ours.clone(),
-        unguard,
+        read_ours,
         Change::Repo,
         (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
-        guarded(&client),
+        raw::<GitDestination>(&client),
         ours.clone(),
-        unguard,
+        read_ours,
         Change::Destination,
         (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
-        guarded(&client),
+        raw::<WatchRule>(&client),
         ours.clone(),
-        unguard,
+        read_ours,
         Change::WatchRule,
         (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
-        guarded(&client),
+        raw::<ClusterWatchRule>(&client),
         ours.clone(),
-        unguard,
+        read_ours,
         Change::ClusterRule,
         (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
         Api::all(client.clone()),
         watcher::Config::default(),
-        Some,
+        |namespace: Namespace| Ok(namespace),
         Change::Namespace,
         (tx, trouble.clone()),
     ));
@@ -159,83 +161,115 @@ impl Gathered {
             configuration,
             listed,
         } = self;
+        let Configuration {
+            repos,
+            destinations,
+            watch_rules,
+            cluster_rules,
+            unreadable,
+            namespaces,
+            ..
+        } = configuration;
         match change {
-            Change::Repo(step) => apply(&mut configuration.repos, &mut listed[0], step),
+            Change::Repo(step) => {
+                listed[0] |= apply(OwnKind::Repo, repos, unreadable, step);
+            }
             Change::Destination(step) => {
-                apply(&mut configuration.destinations, &mut listed[1], step);
+                listed[1] |= apply(OwnKind::Destination, destinations, unreadable, step);
             }
-            Change::WatchRule(step) => apply(&mut configuration.watch_rules, &mut listed[2], step),
+            Change::WatchRule(step) => {
+                listed[2] |= apply(OwnKind::WatchRule, watch_rules, unreadable, step);
+            }
             Change::ClusterRule(step) => {
-                let mut rules = configuration
-                    .cluster_rules
-                    .iter()
-                    .map(|(name, rule)| (Id::new("", name), rule.clone()))
-                    .collect();
-                apply(&mut rules, &mut listed[3], step);
-                configuration.cluster_rules = rules
+                let mut rules = std::mem::take(cluster_rules)
                     .into_iter()
-                    .map(|(id, rule)| (id.name, rule))
+                    .map(|(name, rule)| (Id::new("", name), rule))
                     .collect();
+                listed[3] |= apply(OwnKind::ClusterRule, &mut rules, unreadable, step);
+                let rules = rules.into_iter();
+                *cluster_rules = rules.map(|(id, rule)| (id.name.clone(), rule)).collect();
             }
-            Change::Namespace(step) => {
-                let labels = |namespace: &Namespace| namespace.labels().clone();
-                match step {
-                    Step::Restarted(all) => {
-                        let all = all
-                            .into_iter()
-                            .map(|(id, namespace)| (id.name, labels(&namespace)));
-                        configuration.namespaces = all.collect();
-                        listed[4] = true;
-                    }
-                    Step::Applied(id, namespace) => {
-                        configuration.namespaces.insert(id.name, labels(&namespace));
-                    }
-                    Step::Deleted(id) => {
-                        configuration.namespaces.remove(&id.name);
-                    }
+            Change::Namespace(step) => match step {
+                Step::Restarted(all) => {
+                    let all = all.into_iter();
+                    *namespaces = all.filter_map(|(id, read)| labels(&id, read)).collect();
+                    listed[4] = true;
                 }
-            }
+                Step::Applied(id, read) => namespaces.extend(labels(&id, read)),
+                Step::Deleted(id) => {
+                    namespaces.remove(&id.name);
+                }
+            },
         }
     }
 }
 
-fn apply<K>(known: &mut BTreeMap<Id, Arc<K>>, listed: &mut bool, step: Step<K>) {
-    match step {
+fn labels(id: &Id, read: Read<Namespace>) -> Option<(String, Labels)> {
+    Some((id.name.clone(), read.ok()?.labels().clone()))
+}
+
+/// Takes a step of a kind; tells whether all of them were listed.
+fn apply<K>(
+    kind: OwnKind,
+    known: &mut BTreeMap<Id, Arc<K>>,
+    unreadable: &mut BTreeMap<(OwnKind, Id), Unreadable>,
+    step: Step<K>,
+) -> bool {
+    let (all, new) = match step {
         Step::Restarted(all) => {
-            *known = all;
-            *listed = true;
+            known.clear();
+            unreadable.retain(|(other, _), _| *other != kind);
+            (true, all)
         }
-        Step::Applied(id, object) => {
-            known.insert(id, object);
-        }
+        Step::Applied(id, read) => (false, BTreeMap::from([(id, read)])),
         Step::Deleted(id) => {
             known.remove(&id);
+            unreadable.remove(&(kind, id));
+            (false, BTreeMap::new())
+        }
+    };
+    for (id, read) in new {
+        match read {
+            Ok(object) => {
+                unreadable.remove(&(kind, id.clone()));
+                known.insert(id, object);
+            }
+            Err(why) => {
+                known.remove(&id);
+                unreadable.insert((kind, id), why);
+            }
         }
     }
+    all
 }
 
-fn guarded<K>(client: &Client) -> Api<DeserializeGuard<K>>
-where
-    DeserializeGuard<K>: Resource,
-    <DeserializeGuard<K> as Resource>::DynamicType: Default,
-{
-    Api::all(client.clone())
+fn raw<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
 }
 
-/// An object that these types cannot hold hides no other; it counts as it was before.
-fn unguard<K>(object: DeserializeGuard<K>) -> Option<K> {
-    object.0.ok()
+/// An object that these types cannot hold hides no other.
+fn read_ours<K: Resource + DeserializeOwned>(object: DynamicObject) -> Result<K, Unreadable> {
+    let reference = object.data.pointer("/spec/destinationRef").cloned();
+    let own_namespace = object.namespace();
+    let generation = object.metadata.generation;
+    let text = |field: &str| Some(reference.as_ref()?.get(field)?.as_str()?.to_owned());
+    object.try_parse().map_err(|error| Unreadable {
+        message: error.to_string(),
+        generation,
+        destination: text("name")
+            .zip(text("namespace").or(own_namespace))
+            .map(|(name, namespace)| Id::new(namespace, name)),
+    })
 }
 
 async fn follow_kind<W, K>(
     api: Api<W>,
     config: watcher::Config,
-    read: fn(W) -> Option<K>,
+    read: fn(W) -> Result<K, Unreadable>,
     change: fn(Step<K>) -> Change,
     (tx, trouble): (mpsc::Sender<Change>, Trouble),
 ) where
     W: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    <W as Resource>::DynamicType: Default + Eq + Hash + Clone,
 {
     let id = |object: &W| Id::new(object.namespace().unwrap_or_default(), object.name_any());
     let mut listing = BTreeMap::new();
@@ -254,16 +288,13 @@ async fn follow_kind<W, K>(
             }
             Ok(Some(watcher::Event::InitApply(object))) => {
                 let id = id(&object);
-                if let Some(object) = read(object) {
-                    listing.insert(id, Arc::new(object));
-                }
+                listing.insert(id, read(object).map(Arc::new));
                 continue;
             }
             Ok(Some(watcher::Event::InitDone)) => Step::Restarted(std::mem::take(&mut listing)),
             Ok(Some(watcher::Event::Apply(object))) => {
                 let id = id(&object);
-                let Some(object) = read(object) else { continue };
-                Step::Applied(id, Arc::new(object))
+                Step::Applied(id, read(object).map(Arc::new))
             }
             Ok(Some(watcher::Event::Delete(object))) => Step::Deleted(id(&object)),
         };

@@ -312,16 +312,16 @@ impl Dispatcher {
                 effects.push(Effect::Writer(destination.target.clone(), id.clone(), put));
             }
         }
-        for (id, (_, operations)) in sent {
-            if known.sent.contains_key(&id) {
+        for (id, (_, operations)) in sent.iter() {
+            if known.sent.get(id).is_some() {
                 continue;
             }
-            let Some(Ok(destination)) = self.routing.destinations.get(&id) else {
+            let Some(Ok(destination)) = self.routing.destinations.get(id) else {
                 continue;
             };
             let deletes = operations.delete && !destination.keeps_unselected;
             let proof = DeleteProof::Deselected;
-            effects.push(remove(destination, &id, &path, deletes, proof));
+            effects.push(remove(destination, id, &path, deletes, proof));
         }
     }
 
@@ -408,7 +408,7 @@ impl Dispatcher {
         let Some(path) = name.path(type_key) else {
             return;
         };
-        for (id, (_, operations)) in &object.sent {
+        for (id, (_, operations)) in object.sent.iter() {
             if let Some(Ok(destination)) = self.routing.destinations.get(id) {
                 effects.push(remove(destination, id, &path, operations.delete, proof));
             }

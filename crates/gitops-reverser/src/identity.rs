@@ -1,14 +1,29 @@
 //! Names of our own objects.
 
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-/// The namespace and name of a GitRepoConfig, GitDestination or WatchRule.
+/// The namespace and name of a GitRepoConfig, GitDestination or WatchRule. Cheap to clone: every
+/// object remembers to which destinations it went.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id {
+pub struct Id(Arc<Names>);
+
+/// What an [`Id`] consists of.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Names {
     /// The namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
+}
+
+impl Deref for Id {
+    type Target = Names;
+
+    fn deref(&self) -> &Names {
+        &self.0
+    }
 }
 
 /// Either kind of rule.
@@ -23,10 +38,10 @@ pub enum RuleId {
 impl Id {
     /// From a namespace and a name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
+        Self(Arc::new(Names {
             namespace: namespace.into(),
             name: name.into(),
-        }
+        }))
     }
 }
 

@@ -6,6 +6,7 @@
 mod authors;
 mod discovering;
 mod ends;
+mod everywhere;
 mod observing;
 mod parts;
 mod redacting;
@@ -15,7 +16,7 @@ mod writers;
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -30,6 +31,7 @@ use tokio::sync::{mpsc, watch};
 use self::authors::Authors;
 use self::discovering::Served;
 pub use self::ends::{Ends, StartWriter, WriterStart};
+use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
 pub use self::redacting::{KeySource, key_of_operator};
@@ -48,7 +50,7 @@ use crate::telemetry::facts::WorkLeftBehind;
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
-use crate::writer::{Common, FromWriter};
+use crate::writer::{Common, FromWriter, Told};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
@@ -268,6 +270,7 @@ pub async fn run_between(
         served: Served::default(),
         namespaces_first,
         one_by_one: HashSet::new(),
+        everywhere: Everywhere::new(settings.discovery_refresh),
         statuses,
         telemetry,
         progress,
@@ -313,6 +316,7 @@ struct Operator {
     namespaces_first: bool,
     /// Types that may not, or need not, be watched everywhere.
     one_by_one: HashSet<TypeKey>,
+    everywhere: Everywhere,
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     progress: Arc<Progress>,
@@ -354,6 +358,13 @@ impl Operator {
                         self.list_again(&type_key);
                     }
                 }
+                next = self.everywhere.next() => match next {
+                    Next::Ask => self.ask_for_everywhere(),
+                    Next::Allowed(type_key) => {
+                        self.one_by_one.remove(&type_key);
+                        self.watch_what_is_needed().await;
+                    }
+                },
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
                 () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
                     self.route().await;
@@ -371,6 +382,7 @@ impl Operator {
         let Observed {
             scope,
             epoch,
+            at,
             observation,
         } = observed;
         // A watch that was stopped may still have spoken.
@@ -391,6 +403,10 @@ impl Operator {
                 ..
             }
         );
+        let live = matches!(
+            &observation,
+            Observation::Seen { live: true, .. } | Observation::Gone { .. }
+        );
         if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
         {
             // Where namespaces can be listed one by one, nothing is lost yet.
@@ -407,7 +423,7 @@ impl Operator {
         if changes_knowledge {
             self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
-        self.act(effects).await;
+        self.act_since(effects, live.then_some(at)).await;
     }
 
     /// Takes what the cluster serves now. A definition that changed may change what its objects look
@@ -484,6 +500,25 @@ impl Operator {
         });
     }
 
+    /// Rights may have been granted since.
+    fn ask_for_everywhere(&mut self) {
+        if self.namespaces_first {
+            return;
+        }
+        for need in self.routing.needs.values() {
+            let type_key = need.served.key.clone();
+            if !self.one_by_one.contains(&type_key) {
+                continue;
+            }
+            let scope = Scope {
+                type_key: type_key.clone(),
+                kind: need.served.kind.clone(),
+                namespace: None,
+            };
+            self.everywhere.ask(type_key, self.supervisor.ask(&scope));
+        }
+    }
+
     async fn watch_what_is_needed(&mut self) {
         let scopes = self.dispatcher.scopes(&self.one_by_one);
         let types: HashSet<&TypeKey> = scopes.iter().map(|scope| &scope.type_key).collect();
@@ -496,10 +531,16 @@ impl Operator {
     }
 
     async fn act(&mut self, effects: Vec<Effect>) {
+        self.act_since(effects, None).await;
+    }
+
+    /// Does what follows, where a watch event is the cause since this moment.
+    async fn act_since(&mut self, effects: Vec<Effect>, since: Option<Instant>) {
         for effect in effects {
             match effect {
                 Effect::Writer(target, id, message) => {
-                    self.writers.tell(&target, id, message).await;
+                    let told = Told { id, message, since };
+                    self.writers.tell(&target, told).await;
                 }
                 Effect::ListAgain(type_key) => self.list_again(&type_key),
             }

@@ -7,6 +7,7 @@
 mod access;
 mod destinations;
 mod rules;
+mod unreadable;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use reverser_core::plan::PruneMode;
 use reverser_core::selection::{Exclusions, RulePart};
 use reverser_git::{BranchName, PushOptions, RemoteUrl, Scheme};
 
+pub use self::unreadable::{OwnKind, Unreadable};
 use crate::identity::{Id, RuleId};
 use crate::settings::AllowedRepoUrls;
 
@@ -37,6 +39,8 @@ pub struct Configuration {
     pub watch_rules: BTreeMap<Id, Arc<WatchRule>>,
     /// The rules of the cluster.
     pub cluster_rules: BTreeMap<String, Arc<ClusterWatchRule>>,
+    /// Those of the four kinds that cannot be read, although the API server took them.
+    pub unreadable: BTreeMap<(OwnKind, Id), Unreadable>,
     /// The namespaces.
     pub namespaces: BTreeMap<String, Labels>,
     /// Counts how often our own definitions were gone: rules that vanished with them were deleted by
@@ -239,6 +243,7 @@ impl Routing {
         }
         destinations::resolve(&mut routing, configuration, options);
         rules::resolve(&mut routing, configuration, catalogue, options);
+        unreadable::resolve(&mut routing, configuration);
         routing
     }
 }

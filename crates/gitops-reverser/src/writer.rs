@@ -13,6 +13,7 @@
 mod attempt;
 mod common;
 mod contents;
+mod doubt;
 mod narrowing;
 mod pace;
 mod refusals;
@@ -44,8 +45,8 @@ use self::state::DestinationState;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::routing::{Refusal, Target};
-use crate::telemetry::facts::{BranchMoved, PushRetried};
-use crate::telemetry::labels::BranchLabels;
+use crate::telemetry::facts::{BranchMoved, DestinationInSync, PushRetried};
+use crate::telemetry::labels::{BranchLabels, DestinationLabels};
 
 /// With what a repository is written.
 #[derive(Clone)]
@@ -106,6 +107,17 @@ pub struct Report {
     pub set_aside: Vec<(String, String)>,
     /// How many there are.
     pub set_aside_objects: usize,
+}
+
+/// What a writer is told.
+#[derive(Debug)]
+pub struct Told {
+    /// About which destination.
+    pub id: Id,
+    /// What.
+    pub message: ToWriter,
+    /// When the watch event was read that is the cause; nothing if there was none.
+    pub since: Option<Instant>,
 }
 
 /// What a writer sends.
@@ -215,13 +227,13 @@ impl Writer {
     }
 
     /// Works until the channel is closed, then writes what is waiting once more.
-    pub async fn run(mut self, mut inbox: mpsc::Receiver<(Id, ToWriter)>) {
+    pub async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         loop {
             let due = self.due();
             tokio::select! {
                 message = inbox.recv() => match message {
-                    Some((id, message)) => {
-                        self.take(id, message);
+                    Some(told) => {
+                        self.take(told);
                         self.limit_memory().await;
                     }
                     None => break,
@@ -249,7 +261,8 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, id: Id, message: ToWriter) {
+    fn take(&mut self, told: Told) {
+        let Told { id, message, since } = told;
         let now = Instant::now();
         match message {
             ToWriter::Settings(destination) => {
@@ -268,7 +281,7 @@ impl Writer {
             }
             message => {
                 if let Some(state) = self.destinations.get_mut(&id) {
-                    state.take(message, now);
+                    state.take(message, now, since);
                 }
             }
         }
@@ -408,7 +421,15 @@ impl Writer {
             let Some(state) = self.destinations.get_mut(&id) else {
                 continue;
             };
+            let was_in_sync = state.is_in_sync();
             let content_missing = state.finish(job, now);
+            if !was_in_sync && state.is_in_sync() {
+                self.common.telemetry.emit(DestinationInSync {
+                    branch: &self.labels,
+                    destination: &DestinationLabels::new(&id.namespace, &id.name),
+                    objects: state.objects(),
+                });
+            }
             if let Some((attempt, after, refusal)) = state.retries_after(now) {
                 // What is in the way may have been removed by somebody else.
                 self.must_fetch = true;

@@ -1,16 +1,21 @@
 //! Which object it is.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A type of objects as the API serves it: group, version and plural name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// A type of objects as the API serves it: group, version and plural name. Cheap to clone: each of
+/// its objects is asked about by it.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(
     into = "(String, String, String)",
     try_from = "(String, String, String)"
 )]
-pub struct TypeKey {
+pub struct TypeKey(Arc<TypeNames>);
+
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct TypeNames {
     group: String,
     version: String,
     resource: String,
@@ -61,35 +66,40 @@ impl TypeKey {
         if !is_dns_label(&resource) {
             return Err(KeyError::Resource(resource));
         }
-        Ok(Self {
+        Ok(Self(Arc::new(TypeNames {
             group,
             version,
             resource,
-        })
+        })))
     }
 
     /// The API group; empty for core.
     #[must_use]
     pub fn group(&self) -> &str {
-        &self.group
+        &self.0.group
     }
 
     /// The API version.
     #[must_use]
     pub fn version(&self) -> &str {
-        &self.version
+        &self.0.version
     }
 
     /// The plural name.
     #[must_use]
     pub fn resource(&self) -> &str {
-        &self.resource
+        &self.0.resource
     }
 }
 
 impl From<TypeKey> for (String, String, String) {
     fn from(key: TypeKey) -> Self {
-        (key.group, key.version, key.resource)
+        let TypeNames {
+            group,
+            version,
+            resource,
+        } = &*key.0;
+        (group.clone(), version.clone(), resource.clone())
     }
 }
 
@@ -146,11 +156,22 @@ impl ObjectKey {
 
 impl fmt::Display for TypeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.group.is_empty() {
-            write!(f, "{}/{}", self.version, self.resource)
+        let TypeNames {
+            group,
+            version,
+            resource,
+        } = &*self.0;
+        if group.is_empty() {
+            write!(f, "{version}/{resource}")
         } else {
-            write!(f, "{}/{}/{}", self.group, self.version, self.resource)
+            write!(f, "{group}/{version}/{resource}")
         }
+    }
+}
+
+impl fmt::Debug for TypeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TypeKey({self})")
     }
 }
 

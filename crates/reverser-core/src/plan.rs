@@ -351,7 +351,9 @@ impl Proofs {
 }
 
 impl PruneMode {
-    fn accepts(self, proof: DeleteProof) -> bool {
+    /// Whether this proof counts.
+    #[must_use]
+    pub fn accepts(self, proof: DeleteProof) -> bool {
         match self {
             Self::Always => true,
             Self::OnEvent => proof == DeleteProof::Deleted,

@@ -6,6 +6,7 @@
 //! too long for a file system is cut and completed by a hash.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -18,9 +19,9 @@ const LONGEST_COMPONENT: usize = 255;
 const CUT: char = '~';
 const DIGEST_LENGTH: usize = 32;
 
-/// The path of an object's file, relative to the folder that its destination owns.
+/// The path of an object's file, relative to the folder that its destination owns. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RepoPath(String);
+pub struct RepoPath(Arc<str>);
 
 /// What a path tells about the object whose file it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl RepoPath {
         path.push('/');
         encode_name(&mut path, key.name());
         path.push_str(SUFFIX);
-        Self(path)
+        Self(path.into())
     }
 
     /// Which object's file this is; refuses every path that [`RepoPath::of`] does not produce.
@@ -106,7 +107,7 @@ impl RepoPath {
             .map_err(|_invalid| ForeignPath)?;
         let again = Self::of(&key).0;
         let same = match &name {
-            PathName::Whole(_) => again == path,
+            PathName::Whole(_) => *again == *path,
             PathName::Cut { .. } => {
                 let stem = again.strip_suffix(SUFFIX).ok_or(ForeignPath)?;
                 path.strip_prefix(stem)
@@ -126,7 +127,7 @@ impl RepoPath {
 
     /// The path that was parsed to this identity.
     pub(crate) fn of_parsed(path: &str, _parsed: &PathIdentity) -> Self {
-        Self(path.to_owned())
+        Self(path.into())
     }
 
     /// The path as Git has it.

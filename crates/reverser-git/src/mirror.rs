@@ -15,15 +15,15 @@ use crate::commit::{self, CommitFailure, blobs_below};
 use crate::commit_plan::{CommitPlan, Committed, Tip};
 use crate::crash_point::crash_point;
 use crate::credentials::{Access, Credentials};
-use crate::object_id::{BlobId, CommitId};
-use crate::objects::ReadError;
+use crate::object_id::{BlobId, CommitId, TreeId};
+use crate::objects::{ObjectStore, ReadError};
 use crate::process::{Git, kill_orphans};
 use crate::remote::{Remote, Timeouts};
 use crate::remote_url::RemoteUrl;
-use crate::repo_path::FolderPath;
+use crate::repo_path::{FolderPath, RepoPath};
 use crate::signing::Signer;
 use crate::staged_blobs::StagedBlobs;
-use crate::tree_snapshot::{SnapshotFailure, TreeSnapshot, read_snapshot};
+use crate::tree_snapshot::{SnapshotFailure, TreeSnapshot, read_paths, read_snapshot};
 
 pub use errors::{CloneError, FetchError, OpenError};
 
@@ -234,6 +234,22 @@ impl Mirror {
     /// # Errors
     /// [`CloneError`]
     pub fn snapshot(&mut self, folder: &FolderPath) -> Result<TreeSnapshot, CloneError> {
+        self.read_tip(|store, root| read_snapshot(store, root, Some(folder)))
+    }
+
+    /// What stands at these paths at the tip. Costs as much as the folders above them have entries,
+    /// however many other files there are.
+    ///
+    /// # Errors
+    /// [`CloneError`]
+    pub fn files_at(&mut self, paths: &[RepoPath]) -> Result<TreeSnapshot, CloneError> {
+        self.read_tip(|store, root| read_paths(store, root, paths))
+    }
+
+    fn read_tip(
+        &mut self,
+        read: impl FnOnce(&ObjectStore, TreeId) -> Result<TreeSnapshot, SnapshotFailure>,
+    ) -> Result<TreeSnapshot, CloneError> {
         let (clone, tip) = self.fetched()?;
         let Some(commit) = tip.base() else {
             return Ok(TreeSnapshot::default());
@@ -242,7 +258,7 @@ impl Mirror {
         let result = store
             .tree_of(commit)
             .map_err(SnapshotFailure::Read)
-            .and_then(|root| read_snapshot(&store, root, Some(folder)));
+            .and_then(|root| read(&store, root));
         result.map_err(|failure| match failure {
             SnapshotFailure::NotAFolder { path, kind } => CloneError::NotAFolder { path, kind },
             SnapshotFailure::Read(error) => self.note_damage(&error),

@@ -1,5 +1,6 @@
 //! The files of a folder as path → (kind, blob id), read from trees alone.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use crate::object_id::{BlobId, TreeId};
@@ -172,6 +173,67 @@ pub(crate) fn read_snapshot(
     snapshot.rows = rows;
     snapshot.paths.shrink_to_fit();
     Ok(snapshot)
+}
+
+/// Reads what stands at these paths, and nothing else: only the folders above them are looked into.
+pub(crate) fn read_paths(
+    store: &ObjectStore,
+    root: TreeId,
+    paths: &[RepoPath],
+) -> Result<TreeSnapshot, SnapshotFailure> {
+    let mut wanted: Vec<&[u8]> = paths.iter().map(|path| path.as_str().as_bytes()).collect();
+    // As in a folder-wise walk: everything below a folder lies together.
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut snapshot = TreeSnapshot::default();
+    pick(store, root, 0, &wanted, &mut snapshot)?;
+    let mut rows = std::mem::take(&mut snapshot.rows);
+    rows.sort_by(|a, b| snapshot.path(a).cmp(snapshot.path(b)));
+    snapshot.rows = rows;
+    Ok(snapshot)
+}
+
+/// Finds `wanted` in a tree whose own path is so many bytes of each of them.
+fn pick(
+    store: &ObjectStore,
+    tree: TreeId,
+    depth: usize,
+    wanted: &[&[u8]],
+    snapshot: &mut TreeSnapshot,
+) -> Result<(), SnapshotFailure> {
+    let mut below: HashMap<&[u8], Vec<&[u8]>> = HashMap::new();
+    for path in wanted {
+        let rest = &path[depth..];
+        let end = rest.iter().position(|byte| *byte == b'/');
+        let name = &rest[..end.unwrap_or(rest.len())];
+        below.entry(name).or_default().push(path);
+    }
+    let mut buffer = Vec::new();
+    store.tree(tree, &mut buffer)?;
+    for entry in entries(&buffer) {
+        let entry = entry?;
+        let Some(wanted) = below.get(entry.name) else {
+            continue;
+        };
+        let end = depth + entry.name.len();
+        let (here, deeper): (Vec<&[u8]>, Vec<&[u8]>) =
+            wanted.iter().partition(|path| path.len() == end);
+        match line_kind(entry.mode) {
+            LineKind::Folder if deeper.is_empty() => {}
+            LineKind::Folder => {
+                let tree = TreeId::from_bytes(entry.id);
+                pick(store, tree, end + 1, &deeper, snapshot)?;
+            }
+            LineKind::Leaf(kind) => {
+                for path in here {
+                    snapshot
+                        .push(path, kind, entry.id)
+                        .ok_or(SnapshotFailure::TooLarge)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The tree at `folder`, if there is one.

@@ -147,7 +147,8 @@ impl Dispatcher {
             }
             let dropped: Vec<Id> = object
                 .sent
-                .keys()
+                .iter()
+                .map(|(id, _)| id)
                 .filter(|id| !selected.contains_key(*id))
                 .cloned()
                 .collect();
@@ -180,7 +181,7 @@ impl Dispatcher {
             let Some(path) = name.path(type_key) else {
                 continue;
             };
-            for id in object.sent.keys() {
+            for (id, _) in object.sent.iter() {
                 if let Some(Ok(destination)) = self.routing.destinations.get(id) {
                     let unproven = false;
                     effects.push(remove(

@@ -13,11 +13,9 @@ use super::parts::Parts;
 use super::redacting::{self, KeySource};
 use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
 use crate::configuration::Trouble;
-use crate::dispatch::ToWriter;
-use crate::identity::Id;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
-use crate::writer::{Common, FromWriter, Writer, WriterSettings};
+use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
 
 /// The two ends of the data's way, and what else the operator needs of its surroundings.
 pub struct Ends {
@@ -48,7 +46,7 @@ pub struct WriterStart {
     /// What all writers share.
     pub common: Arc<Common>,
     /// What it is told.
-    pub inbox: mpsc::Receiver<(Id, ToWriter)>,
+    pub inbox: mpsc::Receiver<Told>,
     /// Where it says how it stands.
     pub reports: mpsc::UnboundedSender<FromWriter>,
 }

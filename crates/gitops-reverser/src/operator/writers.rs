@@ -7,10 +7,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::ends::{StartWriter, WriterStart};
-use crate::dispatch::ToWriter;
-use crate::identity::Id;
 use crate::routing::Target;
-use crate::writer::{Common, FromWriter};
+use crate::writer::{Common, FromWriter, Told};
 
 /// So many changes wait for a writer that is busy taking others; it takes them while it pushes.
 const CHANGES: usize = 1024;
@@ -19,7 +17,7 @@ pub(super) struct Writers {
     start: StartWriter,
     common: Arc<Common>,
     reports: mpsc::UnboundedSender<FromWriter>,
-    inboxes: HashMap<Target, mpsc::Sender<(Id, ToWriter)>>,
+    inboxes: HashMap<Target, mpsc::Sender<Told>>,
     tasks: JoinSet<()>,
 }
 
@@ -39,7 +37,7 @@ impl Writers {
     }
 
     /// Tells the writer of a branch, which is started if there is none.
-    pub(super) async fn tell(&mut self, target: &Target, id: Id, message: ToWriter) {
+    pub(super) async fn tell(&mut self, target: &Target, told: Told) {
         let inbox = self.inboxes.entry(target.clone()).or_insert_with(|| {
             let (inbox, receiver) = mpsc::channel(CHANGES);
             let writer = (self.start)(WriterStart {
@@ -52,7 +50,7 @@ impl Writers {
             inbox
         });
         // One that ends before its inbox is closed ends the process.
-        let _ = inbox.send((id, message)).await;
+        let _ = inbox.send(told).await;
     }
 
     /// Waits until a writer has ended that was not told to.

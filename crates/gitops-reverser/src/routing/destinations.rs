@@ -12,8 +12,8 @@ use reverser_git::{BranchName, FolderPath, Person, PushOptions};
 
 use super::access::lets_in;
 use super::{
-    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Form, PushSettings,
-    Refusal, Routing, RoutingOptions, Target,
+    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Form, OwnKind,
+    PushSettings, Refusal, Routing, RoutingOptions, Target,
 };
 use crate::identity::Id;
 
@@ -39,6 +39,12 @@ fn destination_of(
     let spec = &destination.spec;
     let repo_namespace = spec.repo_ref.namespace.as_ref().unwrap_or(&id.namespace);
     let repo_id = Id::new(repo_namespace, &spec.repo_ref.name);
+    if let Some(unreadable) = configuration.unreadable(OwnKind::Repo, &repo_id) {
+        return Err(Refusal {
+            reason: reference_reason::REFERENCE_NOT_READY,
+            message: format!("GitRepoConfig {repo_id}: {}", unreadable.refusal().message),
+        });
+    }
     let repo = configuration.repos.get(&repo_id).ok_or_else(|| Refusal {
         reason: reference_reason::REFERENCE_NOT_FOUND,
         message: format!(

@@ -12,7 +12,7 @@ use reverser_core::plan::Operations;
 use reverser_core::selection::{Names, Reach, ResourceName, RulePart, SelectedType};
 
 use super::access::{label_selector, lets_in};
-use super::{Configuration, Need, Refusal, Route, Routing, RoutingOptions, Rule};
+use super::{Configuration, Need, OwnKind, Refusal, Route, Routing, RoutingOptions, Rule};
 use crate::identity::{Id, RuleId};
 
 /// A rule as it is written, with nothing looked up yet.
@@ -143,6 +143,15 @@ fn check_access(
     configuration: &Configuration,
 ) -> Result<(), Refusal> {
     let destination_id = &written.destination;
+    if let Some(unreadable) = configuration.unreadable(OwnKind::Destination, destination_id) {
+        return Err(Refusal {
+            reason: reference_reason::REFERENCE_NOT_READY,
+            message: format!(
+                "GitDestination {destination_id}: {}",
+                unreadable.refusal().message
+            ),
+        });
+    }
     let destination = configuration.destinations.get(destination_id).ok_or_else(|| Refusal {
         reason: reference_reason::REFERENCE_NOT_FOUND,
         message: format!(

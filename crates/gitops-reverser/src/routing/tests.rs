@@ -264,3 +264,24 @@ fn types_over_the_limit_are_told() {
         .unwrap();
     assert_eq!((rule.watched_types, rule.over_limit.len()), (2, 1));
 }
+
+#[test]
+fn a_repository_is_pushed_to_as_often_as_it_says_or_its_host_advises() {
+    let per_minute = |change: &Value| {
+        let routing = World::new().repo("shop", "repo", change).routing();
+        let destination = &routing.destinations[&Id::new("shop", "prod")];
+        destination.as_ref().unwrap().push.per_minute
+    };
+    assert_eq!(per_minute(&json!({})), 60);
+    for url in [
+        "https://github.com/a/b.git",
+        "https://GitHub.com/a/b.git",
+        "git@github.com:a/b.git",
+    ] {
+        assert_eq!(per_minute(&json!({"repoUrl": url})), 6, "{url}");
+    }
+    let other = "https://github.com.example.com/a/b.git";
+    assert_eq!(per_minute(&json!({"repoUrl": other})), 60);
+    let own = json!({"repoUrl": "https://github.com/a/b.git", "push": {"maxPerMinute": 30}});
+    assert_eq!(per_minute(&own), 30);
+}

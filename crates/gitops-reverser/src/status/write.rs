@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource};
 use reverser_api::git_destination::GitDestinationStatus;
 use reverser_api::git_repo_config::GitRepoConfigStatus;
@@ -16,9 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::events::{self, Events};
-use super::{of_destination, of_repo, of_rule, same};
+use super::{Standing, of_destination, of_repo, of_rule, same};
 use crate::identity::{Id, RuleId};
-use crate::routing::{Configuration, Refusal, Routing};
+use crate::routing::{Configuration, OwnKind, Refusal, Routing, Unreadable};
 use crate::writer::Report;
 
 /// How everything stands.
@@ -41,6 +42,7 @@ pub struct StatusWriter {
     repos: BTreeMap<Id, GitRepoConfigStatus>,
     destinations: BTreeMap<Id, GitDestinationStatus>,
     rules: BTreeMap<RuleId, WatchRuleStatus>,
+    unreadable: BTreeMap<(OwnKind, Id), (Unreadable, Vec<Condition>)>,
 }
 
 impl StatusWriter {
@@ -53,6 +55,7 @@ impl StatusWriter {
             repos: BTreeMap::new(),
             destinations: BTreeMap::new(),
             rules: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
         }
     }
 
@@ -61,6 +64,7 @@ impl StatusWriter {
         self.write_repos(statuses, now).await;
         self.write_destinations(statuses, now).await;
         self.write_rules(statuses, now).await;
+        self.write_unreadable(&statuses.configuration, now).await;
         self.forget(&statuses.configuration, &statuses.routing);
     }
 
@@ -160,12 +164,49 @@ impl StatusWriter {
         }
     }
 
+    /// What cannot be read has no spec to go by, but a name and a status.
+    async fn write_unreadable(&mut self, configuration: &Configuration, now: &Time) {
+        for (key, unreadable) in &configuration.unreadable {
+            let known = self.unreadable.get(key);
+            if known.is_some_and(|(known, _)| known == unreadable) {
+                continue;
+            }
+            let old = known.map(|(_, old)| &old[..]).unwrap_or_default();
+            let standing = Standing::refused(&unreadable.refusal());
+            let conditions = standing.conditions(old, unreadable.generation, now);
+            let status = json!({
+                "observedGeneration": unreadable.generation, "conditions": conditions,
+            });
+            let (kind, id) = key;
+            let resource = match kind {
+                OwnKind::Repo => ApiResource::erase::<GitRepoConfig>(&()),
+                OwnKind::Destination => ApiResource::erase::<GitDestination>(&()),
+                OwnKind::WatchRule => ApiResource::erase::<WatchRule>(&()),
+                OwnKind::ClusterRule => ApiResource::erase::<ClusterWatchRule>(&()),
+            };
+            let api: Api<DynamicObject> = if *kind == OwnKind::ClusterRule {
+                Api::all_with(self.client.clone(), &resource)
+            } else {
+                Api::namespaced_with(self.client.clone(), &id.namespace, &resource)
+            };
+            let patch = Patch::Merge(json!({"status": status}));
+            let parameters = PatchParams::default();
+            let patched = api.patch_status(&id.name, &parameters, &patch).await;
+            if patched.is_ok() {
+                let written = (unreadable.clone(), conditions);
+                self.unreadable.insert(key.clone(), written);
+            }
+        }
+    }
+
     fn forget(&mut self, configuration: &Configuration, routing: &Routing) {
         self.repos
             .retain(|id, _| configuration.repos.contains_key(id));
         self.destinations
             .retain(|id, _| configuration.destinations.contains_key(id));
         self.rules.retain(|id, _| routing.rules.contains_key(id));
+        self.unreadable
+            .retain(|key, _| configuration.unreadable.contains_key(key));
     }
 
     async fn patch<K>(&self, id: &Id, status: &impl Serialize) -> bool

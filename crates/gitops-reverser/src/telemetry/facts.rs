@@ -266,6 +266,36 @@ impl Fact for BatchPushed<'_> {
     }
 }
 
+/// A destination's folder was found to hold what the cluster holds, for the first time since the start.
+#[derive(Debug)]
+pub struct DestinationInSync<'a> {
+    /// Where.
+    pub branch: &'a BranchLabels,
+    /// Which destination.
+    pub destination: &'a DestinationLabels,
+    /// How many objects.
+    pub objects: usize,
+}
+
+impl Fact for DestinationInSync<'_> {
+    fn log(&self) {
+        let Self {
+            branch,
+            destination,
+            objects,
+        } = self;
+        info!(
+            repo = branch.repo(),
+            branch = branch.branch(),
+            destination = destination.as_str(),
+            objects,
+            "in sync"
+        );
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
 /// Somebody else moved the branch: the difference is computed again, onto the new tip.
 #[derive(Debug)]
 pub struct BranchMoved<'a> {

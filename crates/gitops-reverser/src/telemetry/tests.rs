@@ -5,9 +5,9 @@ use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 
 use super::facts::{
     AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
-    CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DiscoveryFailed,
-    EventProcessed, ObjectsListed, PushRetried, Serving, Started, Stopping, WebhookNotRegistered,
-    WebhookRegistered,
+    CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DestinationInSync,
+    DiscoveryFailed, EventProcessed, ObjectsListed, PushRetried, Serving, Started, Stopping,
+    WebhookNotRegistered, WebhookRegistered,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
@@ -64,6 +64,11 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         commits: 1,
         took: Duration::from_millis(200),
         since_events: &[Duration::from_millis(700), Duration::from_secs(2)],
+    });
+    telemetry.emit(DestinationInSync {
+        branch: &branch,
+        destination: &destination,
+        objects: 3,
     });
     telemetry.emit(BranchMoved {
         branch: &branch,

@@ -17,6 +17,7 @@ use super::exit::{Complaint, Exit};
 use super::repository::of_fetch;
 use crate::dispatch::{Knowledge, ToWriter};
 use crate::operator::{StartWriter, WriterStart};
+use crate::writer::Told;
 
 /// What a folder should hold, once everything has been listed.
 #[derive(Debug, Default)]
@@ -63,7 +64,7 @@ pub fn gatherer() -> (StartWriter, mpsc::Receiver<Wishes>) {
 
 async fn gather(mut start: WriterStart, told: mpsc::Sender<Wishes>) {
     let mut wishes = Wishes::default();
-    while let Some((_, message)) = start.inbox.recv().await {
+    while let Some(Told { message, .. }) = start.inbox.recv().await {
         if wishes.take(message) {
             // Only the first is asked for.
             let _ = told.try_send(std::mem::take(&mut wishes));

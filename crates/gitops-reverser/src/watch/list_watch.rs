@@ -125,6 +125,7 @@ impl Outbox {
         let observed = Observed {
             scope: self.scope.clone(),
             epoch: self.epoch,
+            at: std::time::Instant::now(),
             observation,
         };
         self.tx.send(observed).await.map_err(|_| ConsumerGone)

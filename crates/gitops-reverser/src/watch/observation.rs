@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{LossReason, Scope};
 
@@ -58,6 +59,8 @@ pub struct Observed {
     pub scope: Arc<Scope>,
     /// Of which start of the scope's driver: each has a larger one than those before it.
     pub epoch: u64,
+    /// When it was read.
+    pub at: Instant,
     /// What.
     pub observation: Observation,
 }

@@ -63,6 +63,18 @@ impl Source {
             .await
     }
 
+    /// Whether the scope may be listed and watched now. Nothing of the answers is read but their
+    /// beginnings.
+    pub(super) async fn is_allowed(&self) -> bool {
+        let Ok(page) = self.page(1, None).await else {
+            return false;
+        };
+        match wire::version_of(&page) {
+            Some(version) => self.watch_from(&version).await.is_ok(),
+            None => false,
+        }
+    }
+
     async fn open(&self, query: &str) -> Result<Events, Failure> {
         let settings = &self.settings;
         // Within 5 percent: a thousand watches that began together do not end together.

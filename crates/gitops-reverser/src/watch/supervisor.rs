@@ -6,6 +6,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use super::list_watch::{Assignment, drive};
+use super::source::Source;
 use super::{Observed, Scope, WatchSettings};
 
 /// Keeps one driver running for each scope.
@@ -111,6 +112,12 @@ impl WatchSupervisor {
         let (scope, Running { task, .. }) = self.running.remove_entry(scope)?;
         task.abort();
         Some(self.start(scope))
+    }
+
+    /// Asks whether a scope that is not watched may be, beside everything else.
+    pub fn ask(&self, scope: &Scope) -> impl Future<Output = bool> + Send + use<> {
+        let source = Source::new(self.client.0.clone(), scope, self.settings.clone());
+        async move { source.is_allowed().await }
     }
 
     /// The epoch of a scope that is watched.

@@ -224,6 +224,17 @@ fn null_or_items<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<&'de RawValue
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
+/// The version of a list of which nothing else is asked.
+pub(super) fn version_of(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct OnlyMetadata<'a> {
+        #[serde(borrow)]
+        metadata: PageMetadata<'a>,
+    }
+    let page: OnlyMetadata<'_> = serde_json::from_slice(body).ok()?;
+    usable(page.metadata.resource_version).ok()
+}
+
 /// Reads a page of the list of a scope.
 pub(super) fn read_page<'a>(body: &'a [u8], scope: &Scope) -> Result<Page<'a>, Failure> {
     let page: WirePage<'a> = serde_json::from_slice(body).map_err(|error| {

@@ -17,6 +17,7 @@ use reverser_git::{
 
 use super::common::Common;
 use super::contents::Contents;
+use super::doubt::Doubt;
 use super::refusals::{self, local};
 use super::state::{SetAside, plan_of};
 use super::{Access, WriterSettings};
@@ -47,9 +48,11 @@ pub(super) struct Job {
     pub(super) folder: BaseFolder,
     pub(super) wanted: Arc<BTreeMap<RepoPath, Wanted>>,
     pub(super) proofs: Proofs,
+    /// Where the folder is compared; of other places nothing is said here.
+    pub(super) doubt: Doubt,
     pub(super) policy: PrunePolicy,
     pub(super) contents: Contents,
-    pub(super) equal_in_form: HashMap<RepoPath, (BlobId, BlobId)>,
+    pub(super) equal_in_form: Arc<HashMap<RepoPath, (BlobId, BlobId)>>,
     pub(super) set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     pub(super) first_mirror: bool,
     pub(super) subject_prefix: Option<String>,
@@ -130,10 +133,16 @@ impl Attempt {
     }
 
     fn bring_in_line(&mut self) -> Result<Tried, Refusal> {
-        if self.look || self.mirror.tip().is_none() {
-            self.mirror
+        let known = self.mirror.tip();
+        if self.look || known.is_none() {
+            let tip = self
+                .mirror
                 .fetch()
                 .map_err(|error| refusals::fetch(&error))?;
+            // A job that compares a part relies on the rest being as it was left.
+            if known != Some(tip) && self.jobs.iter().any(|job| !job.doubt.is_whole()) {
+                return Ok(Tried::Moved);
+            }
         }
         let mut parts = Vec::new();
         for at in 0..self.jobs.len() {
@@ -265,6 +274,10 @@ fn written_types(common: &Common, puts: &[Put]) -> Vec<(TypeLabels, usize)> {
     written.into_iter().collect()
 }
 
+fn git_path(folder: &BaseFolder, path: &RepoPath) -> Result<reverser_git::RepoPath, Refusal> {
+    reverser_git::RepoPath::parse(&folder.join(path)).map_err(|error| local(&error))
+}
+
 fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
     FolderPath::or_root(folder.as_str()).map_err(|error| local(&error))
 }
@@ -282,7 +295,14 @@ fn plan_job(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refusal>
 
 /// The difference between what a destination wants and what the tip holds.
 fn plan_on_tip(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refusal> {
-    let snapshot = match mirror.snapshot(&folder_path(&job.folder)?) {
+    let snapshot = match &job.doubt {
+        Doubt::Whole => mirror.snapshot(&folder_path(&job.folder)?),
+        Doubt::At(paths) => {
+            let paths = paths.keys().map(|path| git_path(&job.folder, path));
+            mirror.files_at(&paths.collect::<Result<Vec<_>, _>>()?)
+        }
+    };
+    let snapshot = match snapshot {
         Ok(snapshot) => snapshot,
         Err(error) => {
             let refusal = refusals::of_one_folder(&error).ok_or_else(|| local(&error))?;
@@ -315,6 +335,7 @@ fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<b
         .puts
         .iter()
         .filter_map(|put| Some((&put.path, put.replaces?, put.blob)))
+        .filter(|(path, there, _)| !job.doubt.is_own(path, *there))
         .collect();
     if doubtful.is_empty() {
         return Ok(false);
@@ -342,9 +363,11 @@ fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<b
         .filter(says_the_same)
         .map(|(path, there, wanted)| ((*path).clone(), (*there, *wanted)))
         .collect();
-    let any = !equal.is_empty();
-    job.equal_in_form.extend(equal);
-    Ok(any)
+    if equal.is_empty() {
+        return Ok(false);
+    }
+    Arc::make_mut(&mut job.equal_in_form).extend(equal);
+    Ok(true)
 }
 
 fn git_id(blob: BlobId) -> reverser_git::BlobId {
@@ -357,9 +380,7 @@ fn commit_plan(
     part: &Part,
     time: i64,
 ) -> Result<CommitPlan, Refusal> {
-    let path = |path: &RepoPath| {
-        reverser_git::RepoPath::parse(&job.folder.join(path)).map_err(|error| local(&error))
-    };
+    let path = |path: &RepoPath| git_path(&job.folder, path);
     let mut changes = Vec::with_capacity(part.puts.len() + part.deletes.len());
     for put in &part.puts {
         changes.push(Change::Put {

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reverser_core::blob_id::BlobId;
-use reverser_core::plan::{MassDelete, Plan, Proofs, PrunePolicy, TreeFile, Wanted, plan};
+use reverser_core::plan::{
+    DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan,
+};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::window::{Limits, Window};
 use reverser_git::{CommitId, Person};
 
 use super::attempt::{Done, Job};
 use super::contents::Contents;
+use super::doubt::Doubt;
 use super::pace::after_failures;
 use super::{Report, WriterSettings};
 use crate::dispatch::{Knowledge, ToWriter};
@@ -39,6 +42,7 @@ pub(super) struct DestinationState {
     pub(super) destination: Destination,
     wanted: Arc<BTreeMap<RepoPath, Wanted>>,
     proofs: Proofs,
+    doubt: Doubt,
     /// Types whose first list has not ended: until then the batch waits, so that the first mirror
     /// is one commit.
     pending: bool,
@@ -49,7 +53,7 @@ pub(super) struct DestinationState {
     events: Vec<Instant>,
     pub(super) contents: Contents,
     /// Files that say the same as what is wanted, in another form: (there, wanted).
-    equal_in_form: HashMap<RepoPath, (BlobId, BlobId)>,
+    equal_in_form: Arc<HashMap<RepoPath, (BlobId, BlobId)>>,
     set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     /// The server refused everything, and nothing has changed since.
     refused_whole: bool,
@@ -74,13 +78,14 @@ impl DestinationState {
             destination,
             wanted: Arc::default(),
             proofs: Proofs::default(),
+            doubt: Doubt::Whole,
             pending: true,
             unknown: Vec::new(),
             window,
             taken: Window::default(),
             events: Vec::new(),
             contents: Contents::default(),
-            equal_in_form: HashMap::new(),
+            equal_in_form: Arc::default(),
             set_aside: Arc::default(),
             refused_whole: false,
             waiting: 0,
@@ -100,6 +105,7 @@ impl DestinationState {
         // Whoever changes something wants to see whether it helped.
         self.set_aside = Arc::default();
         self.try_at_once();
+        self.doubt = Doubt::Whole;
         self.window.add(0, now);
     }
 
@@ -108,24 +114,31 @@ impl DestinationState {
         self.not_before = None;
     }
 
-    pub(super) fn take(&mut self, message: ToWriter, now: Instant) {
+    pub(super) fn take(&mut self, message: ToWriter, now: Instant, since: Option<Instant>) {
         match message {
             ToWriter::Put {
                 path,
                 wanted,
                 content,
             } => {
-                self.note_change(&path, Some(wanted.blob), now);
+                self.note_change(&path, Some(wanted.blob), since);
                 self.proofs.of_file.remove(&path);
                 self.window.add(content.len(), now);
                 self.contents.insert(wanted.blob, content);
-                Arc::make_mut(&mut self.wanted).insert(path, wanted);
+                let old = Arc::make_mut(&mut self.wanted).insert(path.clone(), wanted);
+                self.doubt.add(path, old.map(|old| old.blob));
             }
             ToWriter::Remove { path, proof } => {
-                self.note_change(&path, None, now);
-                Arc::make_mut(&mut self.wanted).remove(&path);
+                self.note_change(&path, None, since);
+                let old = Arc::make_mut(&mut self.wanted).remove(&path);
                 if let Some(proof) = proof {
-                    self.proofs.of_file.insert(path, proof);
+                    self.proofs.of_file.insert(path.clone(), proof);
+                }
+                // Whether the others may go depends on how many go.
+                if proof.is_none_or(|proof| proof == DeleteProof::Deleted) {
+                    self.doubt.add(path, old.map(|old| old.blob));
+                } else {
+                    self.doubt = Doubt::Whole;
                 }
                 self.window.add(0, now);
             }
@@ -142,6 +155,7 @@ impl DestinationState {
                 self.proofs.deletable = deletable;
                 self.proofs.needed = needed;
                 self.proofs.gone_types = gone;
+                self.doubt = Doubt::Whole;
                 self.pending = !pending.is_empty();
                 self.unknown = unknown
                     .iter()
@@ -153,9 +167,11 @@ impl DestinationState {
         }
     }
 
-    fn note_change(&mut self, path: &RepoPath, blob: Option<BlobId>, now: Instant) {
-        if self.in_sync && self.events.len() < EVENT_TIMES {
-            self.events.push(now);
+    fn note_change(&mut self, path: &RepoPath, blob: Option<BlobId>, since: Option<Instant>) {
+        if let Some(since) = since
+            && self.events.len() < EVENT_TIMES
+        {
+            self.events.push(since);
         }
         self.refused_whole = false;
         let known = self.set_aside.get(path);
@@ -179,13 +195,28 @@ impl DestinationState {
         Limits {
             max_files: push.max_files.unwrap_or(limits.max_files),
             max_wait,
-            quiet: limits.quiet.min(max_wait),
+            // Before the first look everything was listed: there is nothing to wait for.
+            quiet: if self.in_sync {
+                limits.quiet.min(max_wait)
+            } else {
+                Duration::ZERO
+            },
             ..*limits
         }
     }
 
     pub(super) fn is_waiting(&self) -> bool {
         self.window.files() > 0 && !self.pending && !self.destination.suspend
+    }
+
+    /// Whether the branch was found to hold what is wanted, at least once.
+    pub(super) fn is_in_sync(&self) -> bool {
+        self.in_sync
+    }
+
+    /// How many objects are wanted.
+    pub(super) fn objects(&self) -> usize {
+        self.wanted.len()
     }
 
     /// How many changes wait, those that are being written included.
@@ -207,11 +238,21 @@ impl DestinationState {
         if self.destination.suspend {
             return None;
         }
+        if self.stopped.is_some() {
+            self.doubt = Doubt::Whole;
+        }
+        let doubt = std::mem::take(&mut self.doubt);
+        let doubt = doubt.settle(&self.proofs, settings.deletes_cap.is_some());
+        let (wanted, proofs) = match &doubt {
+            Doubt::Whole => (self.wanted.clone(), self.proofs.clone()),
+            Doubt::At(paths) => self.only(paths.keys()),
+        };
         Some(Job {
             id: id.clone(),
             folder: self.destination.folder.clone(),
-            wanted: self.wanted.clone(),
-            proofs: self.proofs.clone(),
+            wanted,
+            proofs,
+            doubt,
             policy: PrunePolicy {
                 mode: self.destination.prune,
                 cap: settings.deletes_cap,
@@ -230,6 +271,24 @@ impl DestinationState {
         })
     }
 
+    /// What is wanted and known of these paths alone.
+    fn only<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p RepoPath>,
+    ) -> (Arc<BTreeMap<RepoPath, Wanted>>, Proofs) {
+        let mut wanted = BTreeMap::new();
+        let mut proofs = Proofs::default();
+        for path in paths {
+            if let Some(content) = self.wanted.get(path) {
+                wanted.insert(path.clone(), *content);
+            }
+            if let Some(proof) = self.proofs.of_file.get(path) {
+                proofs.of_file.insert(path.clone(), *proof);
+            }
+        }
+        (Arc::new(wanted), proofs)
+    }
+
     fn committer(&self, default: &Person) -> Person {
         let own = &self.destination.commit;
         let name = own.committer_name.as_deref().unwrap_or(default.name());
@@ -242,6 +301,11 @@ impl DestinationState {
     pub(super) fn put_back(&mut self, job: Job) {
         let taken = self.taken.take();
         self.window.put_back(taken);
+        // Nobody knows what the branch holds now, so also a quiet one has to be looked at.
+        self.doubt = Doubt::Whole;
+        if self.window.files() == 0 {
+            self.window.add(0, Instant::now());
+        }
         self.contents.merge(job.contents);
         self.events.splice(0..0, job.events);
         self.note_pushed(job.done.pushed);
@@ -260,11 +324,17 @@ impl DestinationState {
             mut contents,
             equal_in_form,
             events,
+            proofs,
+            policy,
             done,
             ..
         } = job;
         let _batch = self.taken.take();
         self.equal_in_form = equal_in_form;
+        if done.capped > 0 || done.content_missing > 0 || done.failure.is_some() {
+            self.doubt = Doubt::Whole;
+        }
+        let all_decided = done.capped == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
         self.note_pushed(done.pushed);
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
@@ -277,6 +347,10 @@ impl DestinationState {
                 self.in_sync = true;
                 for path in &done.deletes {
                     self.proofs.of_file.remove(path);
+                }
+                // What was decided is decided, also about files that were not there.
+                if all_decided {
+                    self.forget_proofs(&proofs, policy.mode);
                 }
                 // An object that is set aside may have to be tried again as it is.
                 let aside = self.set_aside.values().filter_map(|aside| aside.blob);
@@ -299,6 +373,17 @@ impl DestinationState {
         }
         self.contents.merge(contents);
         done.content_missing > 0
+    }
+
+    fn forget_proofs(&mut self, used: &Proofs, mode: PruneMode) {
+        for (path, proof) in &used.of_file {
+            if mode.accepts(*proof)
+                && self.proofs.of_file.get(path) == Some(proof)
+                && !self.set_aside.contains_key(path)
+            {
+                self.proofs.of_file.remove(path);
+            }
+        }
     }
 
     /// Remembers refused changes, unless the object has become another one meanwhile.

@@ -2,6 +2,7 @@
 
 mod access;
 mod basics;
+mod batching;
 mod cluster_rules;
 mod custom_resources;
 mod deletions;
@@ -15,3 +16,4 @@ mod selection;
 mod uninstalling;
 mod reporting;
 mod secrets;
+mod unreadable;

@@ -352,6 +352,24 @@ fn snapshots_show_kinds_and_strange_names_and_only_the_folder() {
         Some(BlobId::of(b"a/b\n"))
     );
     assert!(snapshot.get(&path("live/none")).is_none());
+    // Asked for by path it is the same, and what nobody asked for is left out.
+    let asked = [
+        "live/a.b",
+        "live/a/b",
+        "live/link",
+        "live/none",
+        "live/a",
+        "other/x/y",
+    ];
+    let files = mirror.files_at(&asked.map(path)).unwrap();
+    assert_eq!(files.len(), 3);
+    for asked in asked {
+        assert_eq!(
+            files.get(&path(asked)),
+            snapshot.get(&path(asked)),
+            "{asked}"
+        );
+    }
     assert!(mirror.snapshot(&folder("nothing/here")).unwrap().is_empty());
     let nothing_yet = server.mirror("main").snapshot(&folder("live")).unwrap_err();
     assert!(matches!(nothing_yet, CloneError::NotFetched));

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
+use clap::Parser as _;
+use gitops_reverser::command_line::{Command, CommandLine};
 use gitops_reverser::http::Readiness;
 use gitops_reverser::operator::{self, OperatorSettings};
 use gitops_reverser::routing::RoutingOptions;
-use gitops_reverser::settings::AllowedRepoUrls;
+use gitops_reverser::settings::{AllowedRepoUrls, Settings};
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::watch::WatchSettings;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -33,7 +35,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// How long anything may take that takes well under a second.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 /// The plane that all tests share, or one of the test's own.
 pub(crate) enum Plane {
@@ -115,6 +117,21 @@ impl Installation {
         installation.apply(&installation.repo("repo", &json!({})));
         installation.apply(&installation.destination("prod", "clusters/prod", &json!({})));
         installation
+    }
+
+    /// Sets what these flags say, as the command line reads them, and the defaults of all others.
+    pub(crate) fn configure(&mut self, flags: &[&str]) {
+        let work_dir = format!("--work-dir={}", self.settings.work_dir.display());
+        let own = [&work_dir, "--allow-url-schemes=file", "--git-poll-sec=2"];
+        let line = ["gitops-reverser", "controller"].into_iter();
+        let parsed = CommandLine::parse_from(line.chain(own).chain(flags.iter().copied()));
+        let Command::Controller(arguments) = parsed.command else {
+            panic!("this is the controller");
+        };
+        let settings = Settings::from_arguments(*arguments).unwrap();
+        let own_labels = self.settings.own_labels.take();
+        self.settings = OperatorSettings::new(&settings, &self.config).unwrap();
+        self.settings.own_labels = own_labels;
     }
 
     pub(crate) fn run(&mut self) {

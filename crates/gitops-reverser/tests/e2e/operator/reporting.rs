@@ -6,8 +6,17 @@ use super::installation::{Installation, soon};
 
 /// Reason and action of every event about an object, the oldest first.
 fn events(world: &Installation, kind: &str, name: &str) -> Vec<(String, String)> {
-    let listed = world.kubectl(&["get", "events.events.k8s.io", "-o", "json"]);
-    let listed: Value = serde_json::from_str(&listed).unwrap();
+    events_in(world, &world.namespace, kind, name)
+}
+
+fn events_in(
+    world: &Installation,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+) -> Vec<(String, String)> {
+    let listed = ["-n", namespace, "get", "events.events.k8s.io", "-o", "json"];
+    let listed: Value = serde_json::from_str(&world.kubectl(&listed)).unwrap();
     let mut events: Vec<(String, String, String)> = listed["items"]
         .as_array()
         .unwrap()
@@ -25,12 +34,17 @@ fn events(world: &Installation, kind: &str, name: &str) -> Vec<(String, String)>
 
 #[track_caller]
 fn await_event(world: &Installation, name: &str, reason: &str, action: &str) {
-    soon(&format!("{action} {reason}"), || {
-        let seen = events(world, "GitDestination", name);
-        if seen
-            .iter()
-            .any(|(one, other)| one == reason && other == action)
-        {
+    await_told(&format!("{action} {reason}"), (reason, action), || {
+        events(world, "GitDestination", name)
+    });
+}
+
+#[track_caller]
+fn await_told(what: &str, wanted: (&str, &str), look: impl Fn() -> Vec<(String, String)>) {
+    soon(what, || {
+        let seen = look();
+        let told = |(reason, action): &(String, String)| (&**reason, &**action) == wanted;
+        if seen.iter().any(told) {
             Ok(())
         } else {
             Err(format!("{seen:?}"))
@@ -67,6 +81,32 @@ fn events_tell_the_first_sync_trouble_and_its_end_once_each() {
     assert_eq!(events(&world, "GitDestination", "prod"), before);
     let refused = before.iter().filter(|(reason, _)| reason == "PushRefused");
     assert_eq!(refused.count(), 1, "{before:?}");
+}
+
+#[test]
+fn a_rule_that_is_not_let_in_says_so_in_events_and_when_it_is() {
+    let world = Installation::start("denied");
+    let guest = world.plane.namespace("denied-guest");
+    let mut rule = world.guest_rule(&guest, &json!([{"resources": ["configmaps"]}]));
+    rule["metadata"]["name"] = json!(guest);
+    world.apply(&rule);
+    world.apply(&world.cluster_rule(&json!([{"scope": "Cluster", "resources": ["nodes"]}])));
+    let await_both = |reason: &str, action: &str| {
+        await_told(reason, (reason, action), || {
+            events_in(&world, &guest, "WatchRule", &guest)
+        });
+        // Events about what lives in no namespace are in `default`.
+        await_told(reason, (reason, action), || {
+            events_in(&world, "default", "ClusterWatchRule", &world.namespace)
+        });
+    };
+    await_both("AccessDenied", "Warn");
+    let open = json!({"accessPolicy": {
+        "namespacedRules": {"mode": "AllNamespaces"}, "allowClusterRules": true,
+    }});
+    world.apply(&world.repo("repo", &open));
+    world.apply(&world.destination("prod", "clusters/prod", &open));
+    await_both("Watching", "Recover");
 }
 
 #[test]

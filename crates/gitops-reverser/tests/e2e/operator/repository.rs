@@ -1,5 +1,8 @@
 //! Whether the repository can be reached, and what status says.
 
+use std::process::Command;
+
+use reverser_testkit::command;
 use reverser_testkit::git_server::HttpFront;
 use serde_json::json;
 
@@ -72,4 +75,60 @@ fn without_its_repository_or_without_the_destination_files_stay() {
     world.apply(&world.destination("prod", "clusters/prod", &json!({})));
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+}
+
+#[test]
+fn commits_are_signed_with_the_key_that_the_repository_names() {
+    let mut world = Installation::prepare("signing");
+    let folder = world.folder.path().to_owned();
+    let mut keygen = Command::new("ssh-keygen");
+    keygen.current_dir(&folder);
+    command::run(keygen.args([
+        "-q",
+        "-t",
+        "ed25519",
+        "-N",
+        "open sesame",
+        "-C",
+        "",
+        "-f",
+        "key",
+    ]));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let with_key = |password: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "signing", "namespace": world.namespace},
+            "stringData": {"ssh-privatekey": read("key"), "ssh-password": password},
+        })
+    };
+    let commit = json!({"commit": {"signingKeySecretRef": {"name": "signing"}}});
+    world.apply(&with_key("guessed"));
+    world.apply(&world.repo("repo", &commit));
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    let opened = with_key("open sesame");
+    world.run();
+    let message = world.await_ready("gitdestination/prod", "False", "SecretInvalid");
+    assert!(!message.contains("guessed"), "{message}");
+    assert_eq!(
+        world.commits(),
+        0,
+        "what is to be signed is not written unsigned"
+    );
+
+    world.apply(&opened);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_names(&["web"]);
+    let allowed = folder.join("allowed_signers");
+    std::fs::write(
+        &allowed,
+        format!("reverser@example.com {}", read("key.pub")),
+    )
+    .unwrap();
+    let allowed = allowed.to_str().unwrap();
+    world
+        .repository
+        .config("gpg.ssh.allowedSignersFile", allowed);
+    world.repository.git(&["verify-commit", "main"]);
 }

@@ -1,8 +1,10 @@
 //! An operator that may not read everything.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::installation::Installation;
+use super::installation::{Installation, soon};
 use super::oracle::Expected;
 
 /// Makes the operator a user with these further rights in some namespaces, beside those that it
@@ -50,6 +52,89 @@ fn let_read(world: &Installation, user: &str, namespace: &str) {
         user,
     ];
     world.kubectl(&[&["-n", namespace], &binding[..]].concat());
+}
+
+/// How many watches of ConfigMaps everywhere the operator has begun.
+fn watches_everywhere(world: &Installation, user: &str) -> usize {
+    let log = std::fs::read_to_string(world.plane.audit_log().unwrap()).unwrap();
+    log.lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|entry| {
+            let uri = entry["requestURI"].as_str().unwrap_or_default();
+            entry["impersonatedUser"]["username"] == user
+                && uri.starts_with("/api/v1/configmaps?watch=true")
+                && entry["stage"] == "ResponseStarted"
+                && entry["responseStatus"]["code"] == 200
+        })
+        .count()
+}
+
+#[test]
+fn a_right_to_read_everywhere_that_is_granted_later_is_used() {
+    let mut world = Installation::prepare("granted");
+    world.settings.discovery_refresh = Duration::from_secs(1);
+    let own = world.namespace.clone();
+    let user = confine(&mut world, &[&own]);
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    world.await_mirror(&[Expected::config_maps(&own)]);
+    assert_eq!(watches_everywhere(&world, &user), 0);
+
+    let name = format!("{user}-reads");
+    let verbs = "--verb=get,list,watch";
+    world.kubectl(&[
+        "create",
+        "clusterrole",
+        &name,
+        verbs,
+        "--resource=configmaps",
+    ]);
+    let role = format!("--clusterrole={name}");
+    world.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &name,
+        &role,
+        "--user",
+        &user,
+    ]);
+    soon("a watch of everything", || {
+        let seen = watches_everywhere(&world, &user);
+        (seen > 1).then_some(()).ok_or(seen.to_string())
+    });
+    // The namespace's own right is not needed any more.
+    world.kubectl(&["delete", "rolebinding", "reader"]);
+    world.apply(&world.config_map("web", "two"));
+    world.await_file("web", "value: two");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+}
+
+#[test]
+fn a_right_that_is_taken_away_while_running_is_noticed_and_files_stay() {
+    let mut world = Installation::prepare("revoked");
+    // A watch that is open stays open whatever happens to the rights; the next one is refused.
+    world.settings.watch.watch_timeout = Duration::from_secs(2);
+    let own = world.namespace.clone();
+    let user = confine(&mut world, &[&own]);
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.config_map("api", "one"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    world.await_mirror(&[Expected::config_maps(&own)]);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+
+    world.kubectl(&["delete", "rolebinding", "reader"]);
+    let message = world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
+    assert!(message.contains("configmaps"), "{message}");
+    world.kubectl(&["delete", "configmap", "web"]);
+    world.assert_quiet();
+    world.await_names(&["api", "web"]);
+
+    world.kubectl(&["delete", "role", "reader"]);
+    let_read(&world, &user, &own);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_names(&["api"]);
 }
 
 #[test]

@@ -42,13 +42,12 @@ fn two_hundred_files_do_not_wait() {
     let mut bench = Bench::new();
     bench.settings.limits.quiet = NEVER;
     bench.settings.limits.max_wait = NEVER;
-    bench.settings.limits.max_files = 201;
     let writer = bench.run();
-    // The settings and the knowledge count as well, because they may change files.
-    for name in 0..199 {
+    writer.await_failure("prod", "");
+    for name in 0..200 {
         writer.put(&format!("web-{name}"), "one");
     }
-    await_count(&bench, 199);
+    await_count(&bench, 200);
     assert_eq!(bench.commits(), 1);
 }
 
@@ -58,6 +57,7 @@ fn a_mebibyte_does_not_wait() {
     bench.settings.limits.quiet = NEVER;
     bench.settings.limits.max_wait = NEVER;
     let writer = bench.run();
+    writer.await_failure("prod", "");
     writer.put("small", "one");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(bench.commits(), 0);
@@ -71,6 +71,7 @@ fn constant_change_is_written_when_the_longest_wait_is_over() {
     let mut bench = Bench::new();
     bench.settings.limits.max_wait = Duration::from_secs(1);
     let writer = bench.run();
+    writer.await_failure("prod", "");
     let start = Instant::now();
     let mut value = 0;
     while bench.commits() < 2 {
@@ -155,4 +156,23 @@ fn pushes_are_no_more_than_allowed_after_a_burst() {
     let pushes = bench.pushes();
     assert!((3..=9).contains(&pushes), "{pushes} pushes in six seconds");
     writer.await_objects("clusters/prod", &[("web", &(value - 1).to_string())]);
+}
+
+#[test]
+fn a_change_of_a_file_of_our_own_asks_the_server_for_nothing_but_the_push() {
+    let bench = Bench::new();
+    let writer = bench.run();
+    writer.put("web", "one");
+    writer.put("api", "one");
+    writer.await_objects("clusters/prod", &[("web", "one"), ("api", "one")]);
+    let before = bench.front.seen().len();
+    writer.put("web", "two");
+    writer.await_objects("clusters/prod", &[("web", "two"), ("api", "one")]);
+    writer.remove("api");
+    writer.await_objects("clusters/prod", &[("web", "two")]);
+    let seen = bench.front.seen().split_off(before);
+    assert!(
+        seen.iter().all(|line| line.contains("git-receive-pack")),
+        "{seen:?}"
+    );
 }

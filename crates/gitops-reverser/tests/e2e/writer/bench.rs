@@ -10,7 +10,7 @@ use gitops_reverser::identity::Id;
 use gitops_reverser::routing::{CommitSettings, Destination, Form, PushSettings, Refusal, Target};
 use gitops_reverser::telemetry::labels::{Gvk, ObjectScope, TypeLabels};
 use gitops_reverser::telemetry::{Telemetry, metrics};
-use gitops_reverser::writer::{Access, Common, FromWriter, Report, Writer, WriterSettings};
+use gitops_reverser::writer::{Access, Common, FromWriter, Report, Told, Writer, WriterSettings};
 use prometheus_client::registry::Registry;
 use reverser_api::git_destination::{Ignore, SecretsMode};
 use reverser_core::base_folder::BaseFolder;
@@ -46,7 +46,7 @@ pub(super) struct Bench {
 pub(super) struct Running<'b> {
     bench: &'b Bench,
     branch: String,
-    inbox: Option<mpsc::Sender<(Id, ToWriter)>>,
+    inbox: Option<mpsc::Sender<Told>>,
     task: Option<JoinHandle<()>>,
     heard: Arc<Mutex<Heard>>,
     pub(super) access: Arc<Mutex<Result<Access, Refusal>>>,
@@ -201,9 +201,13 @@ impl Bench {
 impl Running<'_> {
     pub(super) fn tell(&self, destination: &str, message: ToWriter) {
         let inbox = self.inbox.as_ref().unwrap().clone();
-        let id = Id::new("shop", destination);
+        let told = Told {
+            id: Id::new("shop", destination),
+            message,
+            since: Some(std::time::Instant::now()),
+        };
         self.bench.runtime.block_on(async move {
-            inbox.send((id, message)).await.unwrap();
+            inbox.send(told).await.unwrap();
         });
     }
 
