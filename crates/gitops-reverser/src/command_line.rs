@@ -103,6 +103,8 @@ pub enum Command {
 Example:
   gitops-reverser crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Tell a story on a real control plane: who changed what, and what Git shows of it
+    Demo(DemoArguments),
     /// Print what a shell needs to complete commands and flags
     Completion(CompletionArguments),
 }

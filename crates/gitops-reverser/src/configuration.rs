@@ -273,13 +273,15 @@ async fn follow_kind<W, K>(
 {
     let id = |object: &W| Id::new(object.namespace().unwrap_or_default(), object.name_any());
     let mut listing = BTreeMap::new();
+    let url = api.resource_url().to_owned();
+    let what = url.rsplit('/').next().unwrap_or_default().to_owned();
     let mut events = watcher(api, config).default_backoff().boxed();
     loop {
         let step = match events.try_next().await {
             Ok(None) => return,
             // The watcher waits and tries again; what is known stays known.
             Err(error) => {
-                trouble.of_watch(&W::plural(&W::DynamicType::default()), &error);
+                trouble.of_watch(&what, &error);
                 continue;
             }
             Ok(Some(watcher::Event::Init)) => {

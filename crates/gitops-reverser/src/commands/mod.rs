@@ -4,6 +4,7 @@ mod clean;
 mod completion;
 mod controller;
 mod crds;
+mod demo;
 mod log;
 mod mirror;
 mod restore;
@@ -29,6 +30,7 @@ pub fn run(CommandLine { command }: CommandLine) -> ExitCode {
         Command::Log(arguments) => log::log(&arguments),
         Command::Blame(arguments) => log::blame(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Clean(arguments) => clean::run(&arguments),
         Command::Crds => crds::run(),

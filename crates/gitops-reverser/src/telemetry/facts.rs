@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reverser_git::CommitId;
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, error, info, trace, warn};
 
 pub use super::labels::AdmissionOutcome;
 use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
@@ -52,6 +52,21 @@ pub struct Stopping<'a> {
 impl Fact for Stopping<'_> {
     fn log(&self) {
         info!(signal = self.signal, "stopping");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// Somebody asked for more of the log, or for as much as before.
+#[derive(Debug)]
+pub struct LogLevelChanged<'a> {
+    /// What is logged from now on.
+    pub filter: &'a str,
+}
+
+impl Fact for LogLevelChanged<'_> {
+    fn log(&self) {
+        error!(filter = self.filter, "log level changed");
     }
 
     fn count(&self, _: &Metrics) {}
