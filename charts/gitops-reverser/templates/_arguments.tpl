@@ -43,6 +43,12 @@ with the flags that the program has.
 - --secrets-mode={{ $controller.secretsMode }}
 - {{ printf "--committer-name=%s" $controller.committer.name | quote }}
 - {{ printf "--committer-email=%s" $controller.committer.email | quote }}
+- --attribution-grace-ms={{ $controller.attribution.graceMs }}
+- --attribution-ttl-sec={{ $controller.attribution.ttlSec }}
+- --attribution-max-entries={{ $controller.attribution.maxEntries }}
+{{- with $controller.attribution.authorMap }}
+- --author-map-configmap={{ $.Release.Namespace }}/{{ . }}
+{{- end }}
 {{- $webhook := .Values.webhook }}
 - --webhook-bind-address={{ if $webhook.enabled }}:9443{{ else }}0{{ end }}
 {{- if $webhook.enabled }}

@@ -2,6 +2,7 @@
 //! would be in the way of the next.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use reverser_testkit::{command, tools, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::node::Node;
+use crate::node::{self, Node};
 use crate::repository;
 
 /// Long enough for a machine that does many other things.
@@ -22,7 +23,7 @@ const SOON: Duration = Duration::from_secs(120);
 /// A cluster with a node, and a Git server with a repository.
 pub(crate) struct Cluster {
     // The order of the fields is the order of the end.
-    _node: Node,
+    node: Node,
     pub(crate) git: HttpFront,
     pub(crate) repository: BareRepository,
     pub(crate) folder: TempDir,
@@ -58,7 +59,7 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         let repository = BareRepository::create(folder.path(), "mirror.git");
         Self {
-            _node: Node::start(plane),
+            node: Node::start(plane),
             git: HttpFront::start(folder.path()),
             repository,
             folder,
@@ -152,6 +153,19 @@ impl Cluster {
             Some(_) => self.repository.files("main"),
             None => BTreeMap::new(),
         }
+    }
+
+    /// Where the pods serve a path.
+    pub(crate) fn serving(&self, path: &str) -> Vec<SocketAddr> {
+        self.node.serving(path)
+    }
+
+    /// The metrics of every pod.
+    pub(crate) fn scrapes(&self) -> Vec<String> {
+        let addresses = self.serving("/metrics").into_iter();
+        addresses
+            .filter_map(|address| node::get(address, "/metrics"))
+            .collect()
     }
 
     /// Everything that the cluster holds, as `resource namespace/name`, but for what comes and goes

@@ -12,6 +12,7 @@ mod cluster;
 mod docs;
 mod image;
 mod manifests;
+mod metrics;
 mod node;
 mod published_schemas;
 mod quickstart;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -35,6 +36,8 @@ const HERE: &[&str] = &[
 
 /// A node for the pods of the operator. It ends when it is dropped, and with it what runs on it.
 pub(crate) struct Node {
+    /// Where the programs write their logs.
+    logs: PathBuf,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -61,13 +64,15 @@ impl Node {
         let config = plane.kube_config(User::Admin);
         let kubeconfig = fs::read_to_string(plane.kubeconfig(User::Admin)).unwrap();
         let kubeconfig = serde_json::from_str(&kubeconfig).unwrap();
+        let scratch = Scratch::create("node").unwrap();
+        let logs = scratch.path().join("logs");
         let thread = std::thread::spawn(move || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             runtime.enable_all().build().unwrap().block_on(async {
                 let mut host = Host {
                     client: Client::try_from(config).unwrap(),
                     kubeconfig,
-                    scratch: Scratch::create("node").unwrap(),
+                    scratch,
                     running: BTreeMap::new(),
                 };
                 while !stopped.load(Ordering::Relaxed) {
@@ -77,9 +82,17 @@ impl Node {
             });
         });
         Self {
+            logs,
             stop,
             thread: Some(thread),
         }
+    }
+
+    /// Where the programs serve a path, each since its last start.
+    pub(crate) fn serving(&self, path: &str) -> Vec<SocketAddr> {
+        let logs = fs::read_dir(&self.logs).into_iter().flatten();
+        logs.filter_map(|log| serving(&log.unwrap().path(), path))
+            .collect()
     }
 }
 
@@ -217,17 +230,20 @@ impl Host {
 
 /// Whether the program's own probe says so.
 fn is_ready(process: &Process) -> bool {
-    let log = fs::read_to_string(process.log()).unwrap_or_default();
-    // The last start counts.
-    let address = log.lines().rev().find_map(|line| {
+    let answer = serving(process.log(), "/readyz").and_then(|address| get(address, "/readyz"));
+    answer.is_some_and(|answer| answer.contains("200 OK"))
+}
+
+/// Where a program says that it serves a path. Its last start counts.
+fn serving(log: &Path, path: &str) -> Option<SocketAddr> {
+    let log = fs::read_to_string(log).unwrap_or_default();
+    log.lines().rev().find_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;
-        let probes = line["paths"].as_str()?.contains("/readyz");
-        probes
+        let serves = line["paths"].as_str()?.split(' ').any(|one| one == path);
+        serves
             .then(|| line["address"].as_str()?.parse().ok())
             .flatten()
-    });
-    address
-        .is_some_and(|address| get(address, "/readyz").is_some_and(|body| body.contains("200 OK")))
+    })
 }
 
 /// An answer with its head.

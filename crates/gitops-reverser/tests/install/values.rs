@@ -156,6 +156,7 @@ fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
             "controller.discovery.disableNoiseRules={helm-release}",
             "controller.allowedRepoUrls={https://git.example.com/**}",
             "controller.leases.namespace=shared",
+            "controller.attribution.authorMap=people",
         ],
     );
     // Certificates are made by the operator or by somebody else.
