@@ -16,8 +16,9 @@ mod places;
 mod reference;
 
 pub use controller::{
-    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
+    AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
+    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments,
+    WorkArguments,
 };
 
 pub use mirror::MirrorArguments;

@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 
 use clap::Parser as _;
+use gitops_reverser::attribution::Attribution;
 use gitops_reverser::command_line::{Command, CommandLine};
 use gitops_reverser::http::Readiness;
 use gitops_reverser::operator::{self, OperatorSettings};
 use gitops_reverser::routing::RoutingOptions;
-use gitops_reverser::settings::{AllowedRepoUrls, Settings};
+use gitops_reverser::settings::{AllowedRepoUrls, AttributionSettings, Settings};
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::watch::WatchSettings;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -148,9 +149,16 @@ impl Installation {
         let settings = self.settings.clone();
         let task = self.runtime.spawn(async move {
             let shutdown = async { drop(stopped.await) };
-            operator::run(config, settings, telemetry, readiness, shutdown)
-                .await
-                .unwrap();
+            operator::run(
+                config,
+                settings,
+                Attribution::default(),
+                telemetry,
+                readiness,
+                shutdown,
+            )
+            .await
+            .unwrap();
         });
         self.running = Some((stop, task));
     }
@@ -404,6 +412,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         },
         poll: Duration::from_secs(2),
         deletes_cap: None,
+        attribution: AttributionSettings::default(),
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),
