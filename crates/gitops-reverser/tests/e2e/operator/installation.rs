@@ -55,9 +55,6 @@ impl Deref for Plane {
     }
 }
 
-/// The operator has the identity, and so exactly the rights, that the manifests give it.
-const OPERATOR: &str = "system:serviceaccount:gitops-reverser:gitops-reverser";
-
 /// The label by which an operator tells its own test's objects from those of others.
 const LABEL: &str = "testkit.gitops-reverser.io/installation";
 
@@ -88,14 +85,14 @@ impl Installation {
     pub(crate) fn prepare(name: &str) -> Self {
         static INSTALLED: OnceLock<()> = OnceLock::new();
         let plane = ControlPlane::shared();
-        INSTALLED.get_or_init(|| install(&plane));
+        INSTALLED.get_or_init(|| install_crds(&plane));
         Self::on(Plane::Shared(plane), name)
     }
 
     /// The same on a plane of its own, for a test that breaks things.
     pub(crate) fn alone(name: &str) -> Self {
         let plane = ControlPlane::builder().start().unwrap();
-        install(&plane);
+        install_crds(&plane);
         Self::on(Plane::Own(Box::new(plane)), name)
     }
 
@@ -105,8 +102,7 @@ impl Installation {
         let repository = BareRepository::create(folder.path(), "repo.git");
         let mut settings = settings(&folder);
         settings.own_labels = Some(format!("{LABEL}={namespace}"));
-        let mut config = plane.kube_config(User::Admin);
-        config.auth_info.impersonate = Some(OPERATOR.to_owned());
+        let config = plane.kube_config(User::Admin);
         let runtime = Runtime::new().unwrap();
         let installation = Self {
             plane,
@@ -429,10 +425,10 @@ fn settings(folder: &TempDir) -> OperatorSettings {
     }
 }
 
-fn install(plane: &ControlPlane) {
-    let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/read-all");
-    let mut apply = plane.kubectl(User::Admin);
-    command::run(apply.args(["apply", "--server-side", "-k", manifests]));
+fn install_crds(plane: &ControlPlane) {
+    let crds = reverser_api::crd_yaml::crds_yaml();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    command::run_with_input(plane.kubectl(User::Admin).args(apply), crds.as_bytes());
     let mut wait = plane.kubectl(User::Admin);
     wait.args(["wait", "--for=condition=Established", "--timeout=30s"]);
     let names = reverser_api::crd_yaml::crds().into_iter();
