@@ -198,12 +198,8 @@ mod tests {
                 warn!(target: "kube_client::client", "the whole of a Secret");
             };
             let count = || {
-                lines
-                    .0
-                    .lock()
-                    .unwrap()
-                    .iter()
-                    .filter(|byte| **byte == b'\n')
+                String::from_utf8_lossy(&lines.0.lock().unwrap())
+                    .lines()
                     .count()
             };
             say();

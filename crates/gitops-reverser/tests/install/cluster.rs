@@ -18,7 +18,7 @@ use crate::node::{self, Node};
 use crate::repository;
 
 /// Long enough for a machine that does many other things.
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = Duration::from_mins(2);
 
 /// A cluster with a node, and a Git server with a repository.
 pub(crate) struct Cluster {
