@@ -36,10 +36,14 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
     let committer = Person::new(&arguments.committer_name, &arguments.committer_email)
         .map_err(|error| Complaint::new(Exit::Usage, error.to_string()))?;
-    let cluster = Cluster::connect(&arguments.cluster).await?;
-    let selection = Selection::read(&arguments.selection, &cluster).await?;
-    let repository = Repository::find(&arguments.repository, Purpose::Write)?;
-    check_folder(&repository).await?;
+    let prepare = async {
+        let cluster = Cluster::connect(&arguments.cluster).await?;
+        let selection = Selection::read(&arguments.selection, &cluster).await?;
+        let repository = Repository::find(&arguments.repository, Purpose::Write)?;
+        check_folder(&repository).await?;
+        Ok((cluster, selection, repository))
+    };
+    let (cluster, selection, repository) = signals.unless(prepare).await?;
     let go = CancellationToken::new();
     let mut pass = start(arguments, &cluster, &selection, &repository, committer, &go)?;
     let mut shown = Shown::new(pass.progress.clone(), arguments.quiet || arguments.json);

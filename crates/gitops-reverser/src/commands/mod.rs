@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command_line::{Command, CommandLine};
-use crate::terminal::exit::Complaint;
+use crate::terminal::exit::{Complaint, Exit};
 
 /// Does what the command line says.
 #[must_use]
@@ -57,6 +57,17 @@ impl EndSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
+    }
+
+    /// Does something that can be left at any time, unless a person has waited enough.
+    async fn unless<T>(
+        &mut self,
+        task: impl Future<Output = Result<T, Complaint>>,
+    ) -> Result<T, Complaint> {
+        tokio::select! {
+            result = task => result,
+            _ = self.next() => Err(Complaint::new(Exit::Interrupted, "stopped; nothing was changed")),
+        }
     }
 
     async fn next(&mut self) -> &'static str {

@@ -38,10 +38,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> ExitCode {
 
 async fn verify(arguments: &VerifyArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
-    tokio::select! {
-        result = compare(arguments) => result,
-        _ = signals.next() => Err(Complaint::new(Exit::Interrupted, "stopped; nothing was changed")),
-    }
+    signals.unless(compare(arguments)).await
 }
 
 async fn compare(arguments: &VerifyArguments) -> Result<ExitCode, Complaint> {

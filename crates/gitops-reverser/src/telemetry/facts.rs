@@ -539,6 +539,20 @@ impl Fact for WebhookRegistered<'_> {
     }
 }
 
+/// Nothing is watched that the API server could ask about, or it does not know yet whom to trust.
+#[derive(Debug)]
+pub struct NobodyAsked;
+
+impl Fact for NobodyAsked {
+    fn log(&self) {
+        info!("the API server asks about nothing for now");
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.webhook_registered.set(0);
+    }
+}
+
 /// The API server does not ask the webhook, or not about the right types.
 #[derive(Debug)]
 pub struct WebhookNotRegistered<'a> {

@@ -360,6 +360,13 @@ impl Installation {
         })
     }
 
+    /// What `/metrics` would say.
+    pub(crate) fn scrape(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
     pub(crate) fn commits(&self) -> usize {
         self.repository
             .tip("main")

@@ -6,7 +6,7 @@ use super::picture;
 use super::world::{OnTerminal, World, golden};
 
 #[test]
-fn the_demo_tells_its_story() {
+fn the_demo_tells_its_story_and_names_alice_and_bob() {
     let world = World::empty("demo");
     // It installs what it needs, so it has a plane to itself.
     let plane = ControlPlane::builder().start().unwrap();
@@ -19,6 +19,10 @@ fn the_demo_tells_its_story() {
     let (story, rest) = seen.split_once("\u{25b8} Where to look further").unwrap();
     let story = without_commits(story.strip_suffix("\u{1b}[1m").unwrap_or(story));
     golden("demo", &picture::plain(&story));
+    for (who, what) in [("alice", "Create"), ("bob", "Update"), ("bob", "Delete")] {
+        let named = |line: &str| line.contains(&format!(" {who} ")) && line.contains(what);
+        assert!(story.lines().any(named), "{who} {what}: {story}");
+    }
     for word in ["git -C ", "KUBECONFIG=", "/metrics"] {
         assert!(rest.contains(word), "{rest}");
     }

@@ -276,3 +276,35 @@ fn an_interrupted_pass_leaves_nothing_half_written() {
     assert_eq!(code, Some(130), "{seen}");
     assert!(world.plane.kubeconfig(User::Alice).exists());
 }
+
+#[test]
+fn files_of_a_type_that_is_gone_go_in_one_pass() {
+    let world = World::empty("gone-type");
+    let definition = |name: &str| {
+        let versions = r#"[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":
+            {"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]"#;
+        format!(
+            r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+            "metadata":{{"name":"{name}.gone.example.com"}},"spec":{{"group":"gone.example.com",
+            "scope":"Namespaced","names":{{"plural":"{name}","kind":"{name}"}},"versions":{versions}}}}}"#
+        )
+    };
+    let apply = |text: &str| {
+        let file = world.path("object.json");
+        std::fs::write(&file, text).unwrap();
+        world.kubectl(&["apply", "-f", &file]);
+    };
+    apply(&definition("parcels"));
+    world.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/parcels.gone.example.com",
+    ]);
+    apply(r#"{"apiVersion":"gone.example.com/v1","kind":"parcels","metadata":{"name":"one"}}"#);
+    world.kubectl(&["create", "configmap", "stays", "--from-literal=a=b"]);
+    world.mirror(&["--include", "*"]);
+    assert_eq!(world.files().len(), 2);
+    world.kubectl(&["delete", "crd", "parcels.gone.example.com"]);
+    world.mirror(&["--include", "*"]);
+    assert_eq!(world.files(), ["core/v1/configmaps/gone-type/stays.yaml"]);
+}
