@@ -16,18 +16,18 @@ fn a_cascade_names_the_collector_and_who_deleted_the_owner() {
         "-o",
         "jsonpath={.metadata.uid}",
     ]);
-    let mut owned = stage.config_map("owned", "one");
-    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
-    owned["metadata"]["ownerReferences"] = json!([owner]);
-    stage.applies(User::Alice, &owned, &["create"]);
+    let mut child = stage.config_map("owned", "one");
+    let parent = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid});
+    child["metadata"]["ownerReferences"] = json!([parent]);
+    stage.applies(User::Alice, &child, &["create"]);
     stage.await_file("owned", "one");
     stage.await_file("owner", "one");
-    let (owner, owned) = (stage.path("owner"), stage.path("owned"));
+    let (of_parent, of_child) = (stage.path("owner"), stage.path("owned"));
     let collector = "system:serviceaccount:kube-system:generic-garbage-collector exact";
-    stage.expect("what it owned", &owned, collector, || {
+    stage.expect("what it owned", &of_child, collector, || {
         stage.does(User::Bob, &["delete", "configmap", "owner"]);
     });
-    assert_eq!(stage.log(&owner)[0], "bob exact");
+    assert_eq!(stage.log(&of_parent)[0], "bob exact");
     let behalf = "--format=%(trailers:key=X-ConfigButler-OnBehalfOf,valueonly,separator=%x2C)";
-    assert_eq!(stage.git_log(behalf, &owned)[0], "bob");
+    assert_eq!(stage.git_log(behalf, &of_child)[0], "bob");
 }

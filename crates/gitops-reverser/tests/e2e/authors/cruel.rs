@@ -34,9 +34,9 @@ fn attempts_that_came_to_nothing_name_nobody() {
             &patch("two"),
         ],
     );
-    let mut stale = stage.config_map("map", "two");
-    stale["metadata"]["resourceVersion"] = json!("1");
-    stage.fails_with(User::Bob, &stale, &["replace"]);
+    let mut outdated = stage.config_map("map", "two");
+    outdated["metadata"]["resourceVersion"] = json!("1");
+    stage.fails_with(User::Bob, &outdated, &["replace"]);
     stage.expect("after all that", &map, "alice exact", || {
         change(User::Alice, "two", &[]);
     });

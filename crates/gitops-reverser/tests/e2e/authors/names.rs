@@ -24,14 +24,14 @@ fn names_that_would_break_a_commit_are_kept_in_its_last_lines() {
     ];
     for (index, (name, expected)) in evil.iter().enumerate() {
         stage.expect(name, &path, expected, || {
-            let patch = format!(r#"{{"data":{{"value":"v-{index}"}}}}"#);
+            let change = format!(r#"{{"data":{{"value":"v-{index}"}}}}"#);
             let who = format!("--as={name}");
             let line = [
                 "patch",
                 "configmap",
                 "map",
                 "-p",
-                &patch,
+                &change,
                 "--as-group=system:masters",
             ];
             stage.does(User::Alice, &[&line[..], &[&who]].concat());

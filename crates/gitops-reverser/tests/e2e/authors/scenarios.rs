@@ -48,7 +48,7 @@ fn every_way_to_change_an_object_names_the_one_who_did_it() {
         stage.applies(User::Robot, &stage.config_map("map", "v-three"), &flags);
     });
     stage.expect("edit", &map, ALICE, || {
-        edit(User::Alice, "v-three", "v-four")
+        edit(User::Alice, "v-three", "v-four");
     });
     stage.expect("patch", &map, BOB, || {
         stage.does(
@@ -92,7 +92,7 @@ fn every_way_to_change_an_object_names_the_one_who_did_it() {
     ];
     assert_eq!(authors[..3], expected);
     stage.expect("delete", &map, BOB, || {
-        stage.does(User::Bob, &["delete", "configmap", "map"])
+        stage.does(User::Bob, &["delete", "configmap", "map"]);
     });
 }
 

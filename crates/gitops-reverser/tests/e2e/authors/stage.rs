@@ -190,7 +190,7 @@ impl Stage {
     pub(super) fn after(&self, path: &str, commits: usize, act: impl FnOnce()) -> Vec<String> {
         let before = self.log(path).len();
         act();
-        let log = wait::until_blocking(&format!("{commits} commits to {path}"), SOON, || {
+        let log = wait::until_blocking(format!("{commits} commits to {path}"), SOON, || {
             let log = self.log(path);
             if log.len() >= before + commits {
                 Ok(log)
