@@ -109,10 +109,8 @@ pub struct Destination {
     pub guard: bool,
     /// The mass deletion that a person has released.
     pub acknowledged: Option<String>,
-    /// Whether a folder that another installation has marked is left alone.
-    pub exclusive: bool,
-    /// The mark that a person has released.
-    pub take_over: Option<String>,
+    /// What becomes of a folder that another installation has marked.
+    pub marked: MarkedFolder,
     /// Whether writing is stopped.
     pub suspend: bool,
     /// Whether a rule that exists is refused: then nobody knows what it would select, and no file is
@@ -122,6 +120,15 @@ pub struct Destination {
     pub push: PushSettings,
     /// How its commits look.
     pub commit: CommitSettings,
+}
+
+/// What becomes of a folder that another installation has marked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkedFolder {
+    /// Whether it is left alone.
+    pub exclusive: bool,
+    /// The mark that a person has released.
+    pub take_over: Option<String>,
 }
 
 /// So many pushes a minute where neither the user nor the host says otherwise.

@@ -162,38 +162,10 @@ pub fn of_destination(
     let old = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
     let mut conditions = standing.conditions(&old.conditions, generation, now);
-    if let Ok(destination) = destination
-        && destination.form.secrets == SecretsMode::AsIs
-    {
-        let message =
-            "Secrets are written in base64: everyone who may read the repository can read \
-                       them. spec.secrets.mode Redact or Skip prevents that"
-                .to_owned();
-        conditions.push(warning(
-            destination_warning::SECRETS_READABLE,
-            message,
-            &old.conditions,
-            generation,
-            now,
-        ));
-    }
-    if let Some(owner) = report.and_then(|report| report.foreign_owner.clone()) {
-        conditions.push(warning(
-            destination_warning::FOREIGN_OWNER,
-            owner,
-            &old.conditions,
-            generation,
-            now,
-        ));
-    }
-    if let Some(said) = report.and_then(|report| report.author_refused.as_ref()) {
-        let message = format!(
-            "the Git server refuses authors, so that the operator is the author of their changes and \
-             names them in the message. It says: {said}. A change of the GitRepoConfig tries again"
-        );
-        let type_ = destination_warning::AUTHOR_REFUSED;
-        conditions.push(warning(type_, message, &old.conditions, generation, now));
-    }
+    let warnings = warnings_of(destination.ok(), report).into_iter();
+    conditions.extend(
+        warnings.map(|(type_, message)| warning(type_, message, &old.conditions, generation, now)),
+    );
     let report_of = |read: fn(&Report) -> usize| {
         report.map(|report| i64::try_from(read(report)).unwrap_or(i64::MAX))
     };
@@ -226,6 +198,32 @@ pub fn of_destination(
             .filter(|report| report.set_aside_objects > 0)
             .and_then(|report| i64::try_from(report.set_aside_objects).ok()),
     }
+}
+
+/// What somebody should know although nothing is stopped.
+fn warnings_of(
+    destination: Option<&Destination>,
+    report: Option<&Report>,
+) -> Vec<(&'static str, String)> {
+    let mut warnings = Vec::new();
+    if destination.is_some_and(|destination| destination.form.secrets == SecretsMode::AsIs) {
+        let message =
+            "Secrets are written in base64: everyone who may read the repository can read \
+                       them. spec.secrets.mode Redact or Skip prevents that"
+                .to_owned();
+        warnings.push((destination_warning::SECRETS_READABLE, message));
+    }
+    if let Some(owner) = report.and_then(|report| report.foreign_owner.clone()) {
+        warnings.push((destination_warning::FOREIGN_OWNER, owner));
+    }
+    if let Some(said) = report.and_then(|report| report.author_refused.as_ref()) {
+        let message = format!(
+            "the Git server refuses authors, so that the operator is the author of their changes and \
+             names them in the message. It says: {said}. A change of the GitRepoConfig tries again"
+        );
+        warnings.push((destination_warning::AUTHOR_REFUSED, message));
+    }
+    warnings
 }
 
 fn set_aside(report: &Report) -> Vec<SetAside> {

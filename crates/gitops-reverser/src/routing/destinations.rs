@@ -14,8 +14,8 @@ use reverser_git::{BranchName, FolderPath, Person, PushOptions};
 
 use super::access::lets_in;
 use super::{
-    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Form, OwnKind,
-    PushSettings, Refusal, Routing, RoutingOptions, Target,
+    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Form, MarkedFolder,
+    OwnKind, PushSettings, Refusal, Routing, RoutingOptions, Target,
 };
 use crate::identity::Id;
 
@@ -118,8 +118,10 @@ fn destination_of(
             .annotations()
             .get(ACKNOWLEDGE_MASS_DELETE)
             .cloned(),
-        exclusive: spec.exclusive_mode,
-        take_over: destination.annotations().get(TAKE_OVER).cloned(),
+        marked: MarkedFolder {
+            exclusive: spec.exclusive_mode,
+            take_over: destination.annotations().get(TAKE_OVER).cloned(),
+        },
         suspend: spec.suspend,
         keeps_unselected: false,
         push,

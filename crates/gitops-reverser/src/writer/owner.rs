@@ -9,14 +9,13 @@ use reverser_git::{Change, CommitPlan, EntryKind, FolderPath, RepoPath};
 
 use super::attempt::{Attempt, Job, Part, git_id};
 use super::refusals::{self, local};
-use crate::routing::{Destination, Refusal};
+use crate::routing::{Destination, MarkedFolder, Refusal};
 use crate::telemetry::facts::MarkerConflict;
 use crate::telemetry::labels::DestinationLabels;
 
 /// What a job knows about the owner of its folder.
 pub(super) struct Owner {
-    exclusive: bool,
-    take_over: Option<String>,
+    folder: MarkedFolder,
     /// Another owner that somebody was told of.
     told: Option<String>,
     ownership: Ownership,
@@ -27,8 +26,7 @@ pub(super) struct Owner {
 impl Owner {
     pub(super) fn new(destination: &Destination, told: Option<String>) -> Self {
         Self {
-            exclusive: destination.exclusive,
-            take_over: destination.take_over.clone(),
+            folder: destination.marked.clone(),
             told,
             ownership: Ownership::Unmarked,
             mark: None,
@@ -55,7 +53,7 @@ impl Attempt {
             return Ok(true);
         };
         job.policy.other_cluster = other_cluster.then(|| id.clone());
-        if job.owner.take_over.as_ref() == Some(&id) {
+        if job.owner.folder.take_over.as_ref() == Some(&id) {
             return Ok(true);
         }
         let sentence = format!(
@@ -67,10 +65,10 @@ impl Attempt {
             self.common.telemetry.emit(MarkerConflict {
                 destination: &destination,
                 reason: &sentence,
-                refused: job.owner.exclusive,
+                refused: job.owner.folder.exclusive,
             });
         }
-        let exclusive = job.owner.exclusive;
+        let exclusive = job.owner.folder.exclusive;
         if exclusive {
             job.done.failure = Some(Refusal {
                 reason: destination_reason::OWNERSHIP_CONFLICT,
@@ -156,8 +154,8 @@ impl Job {
             Ownership::Unmarked => true,
             Ownership::Ours => false,
             Ownership::Foreign(owner) => {
-                let taken_over = self.owner.take_over.as_ref() == Some(&owner.id);
-                let released = owner.other_cluster && plan.released && !self.owner.exclusive;
+                let taken_over = self.owner.folder.take_over.as_ref() == Some(&owner.id);
+                let released = owner.other_cluster && plan.released && !self.owner.folder.exclusive;
                 plan.stopped.is_none() && (taken_over || released)
             }
         };

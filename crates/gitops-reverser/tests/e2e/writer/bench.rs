@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use gitops_reverser::dispatch::ToWriter;
 use gitops_reverser::identity::Id;
-use gitops_reverser::routing::{CommitSettings, Destination, Form, PushSettings, Refusal, Target};
+use gitops_reverser::routing::{
+    CommitSettings, Destination, Form, MarkedFolder, PushSettings, Refusal, Target,
+};
 use gitops_reverser::telemetry::labels::{Gvk, ObjectScope, TypeLabels};
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::writer::{Access, Common, FromWriter, Report, Told, Writer, WriterSettings};
@@ -152,8 +154,7 @@ impl Bench {
             prune: PruneMode::Always,
             guard: true,
             acknowledged: None,
-            exclusive: false,
-            take_over: None,
+            marked: MarkedFolder::default(),
             suspend: false,
             keeps_unselected: false,
             push: PushSettings {
