@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, CustomResourceExt as _, Resource, ResourceExt as _};
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use reverser_core::labels::Labels;
 use serde::de::DeserializeOwned;
@@ -277,11 +277,16 @@ async fn follow_kind<W, K>(
 /// Whether all four definitions are there to stay.
 async fn definitions_stand(client: &Client) -> bool {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in reverser_api::crd_yaml::crds() {
-        match api.get_opt(&crd.name_any()).await {
-            Ok(Some(found)) if found.metadata.deletion_timestamp.is_none() => {}
-            _ => return false,
-        }
-    }
-    true
+    let names = [
+        GitRepoConfig::crd_name(),
+        GitDestination::crd_name(),
+        WatchRule::crd_name(),
+        ClusterWatchRule::crd_name(),
+    ];
+    let stands = async |name: &str| {
+        let found = api.get_metadata_opt(name).await;
+        matches!(found, Ok(Some(found)) if found.metadata.deletion_timestamp.is_none())
+    };
+    let all = futures::future::join_all(names.iter().map(|name| stands(name))).await;
+    all.into_iter().all(|stands| stands)
 }

@@ -177,6 +177,15 @@ pub fn of_destination(
             now,
         ));
     }
+    if let Some(message) = report.and_then(unselected_sentence) {
+        conditions.push(warning(
+            destination_warning::UNSELECTED_FILES,
+            message,
+            &old.conditions,
+            generation,
+            now,
+        ));
+    }
     let report_of = |read: fn(&Report) -> usize| {
         report.map(|report| i64::try_from(read(report)).unwrap_or(i64::MAX))
     };
@@ -226,6 +235,22 @@ fn set_aside_sentence(report: &Report) -> String {
     let first = report.set_aside.first();
     let (path, message) = first.map_or(("", ""), |(path, message)| (path, message));
     format!("{objects} objects cannot be written and wait until they change; {path}: {message}")
+}
+
+/// What is said of files that no rule selects, if there are any.
+fn unselected_sentence(report: &Report) -> Option<String> {
+    let files: usize = report.unselected.values().sum();
+    let types = report.unselected.iter();
+    let types: Vec<String> = types
+        .map(|(key, files)| format!("{key} ({files})"))
+        .collect();
+    (files > 0).then(|| {
+        format!(
+            "{files} files are of types that no rule in effect selects, and stay: {}. Delete those in \
+             Git that nobody needs",
+            types.join(", ")
+        )
+    })
 }
 
 /// The status of a rule of either kind.

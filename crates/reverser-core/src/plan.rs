@@ -174,6 +174,8 @@ pub struct Plan {
     pub capped: usize,
     /// Files of our layout that nobody can prove to be gone: they stay.
     pub unproven: usize,
+    /// How many of those are of types that no rule of the destination selects.
+    pub unselected: BTreeMap<TypeKey, usize>,
 }
 
 /// A file to write.
@@ -266,7 +268,12 @@ pub fn plan<'t>(
                 blob: file.blob,
                 proof,
             }),
-            None => plan.unproven += 1,
+            None => {
+                plan.unproven += 1;
+                if !proofs.needed.contains(&identity.type_key) {
+                    *plan.unselected.entry(identity.type_key).or_default() += 1;
+                }
+            }
         }
     }
     for (path, Wanted { blob, operations }) in wanted {

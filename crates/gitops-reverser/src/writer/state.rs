@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reverser_core::blob_id::BlobId;
+use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{
     DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan,
 };
@@ -66,6 +67,7 @@ pub(super) struct DestinationState {
     failures: u32,
     not_before: Option<Instant>,
     stopped: Option<MassDelete>,
+    unselected: BTreeMap<TypeKey, usize>,
     reported: Option<Report>,
 }
 
@@ -96,6 +98,7 @@ impl DestinationState {
             failures: 0,
             not_before: None,
             stopped: None,
+            unselected: BTreeMap::new(),
             reported: None,
         }
     }
@@ -336,6 +339,9 @@ impl DestinationState {
         }
         let all_decided = done.capped == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
+        if let Some(unselected) = done.unselected {
+            self.unselected = unselected;
+        }
         self.note_pushed(done.pushed);
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
         match done.failure {
@@ -452,6 +458,7 @@ impl DestinationState {
             unknown: self.unknown.clone(),
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),
+            unselected: self.unselected.clone(),
             set_aside: named
                 .map(|(path, aside)| (self.destination.folder.join(path), aside.message.clone()))
                 .collect(),
