@@ -103,8 +103,8 @@ fn files_of_a_rule_that_was_deleted_while_the_operator_was_down_stay_and_are_nam
     world.stop();
     world.kubectl(&["delete", "watchrule", "quotas"]);
     world.run();
-    world.apply(&world.config_map("web", "y"));
-    world.await_file("web", "value: y");
+    world.apply(&world.config_map("web", "two"));
+    world.await_file("web", "value: two");
     let path = r#"jsonpath={.status.conditions[?(@.type=="UnselectedFiles")].message}"#;
     let warning = |world: &Installation| world.kubectl(&["get", "gitdestination/prod", "-o", path]);
     soon("the warning", || {
