@@ -16,8 +16,9 @@ mod places;
 mod reference;
 
 pub use controller::{
-    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
+    AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
+    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments,
+    WorkArguments,
 };
 
 pub use mirror::MirrorArguments;
@@ -103,6 +104,8 @@ pub enum Command {
 Example:
   gitops-reverser crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Tell a story on a real control plane: who changed what, and what Git shows of it
+    Demo(DemoArguments),
     /// Print what a shell needs to complete commands and flags
     Completion(CompletionArguments),
 }

@@ -9,14 +9,18 @@
 
 mod knowledge;
 mod object_state;
+mod origins;
 mod rerouting;
 mod sent;
+#[cfg(test)]
+mod origin_tests;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use reverser_core::attribution::Origin;
 use reverser_core::canon::canonicalise;
 use reverser_core::definitions::Definitions;
 use reverser_core::noise::NoiseFilter;
@@ -29,8 +33,10 @@ use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
 
 pub use self::knowledge::Knowledge;
 use self::object_state::{Name, ObjectState};
+use self::origins::{Sight, Written};
 use self::sent::{Content, selected_destinations};
 pub use self::sent::{Effect, ToWriter};
+use crate::attribution::Attribution;
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Routing};
 use crate::watch::{ListOutcome, Observation, Scope};
@@ -38,6 +44,7 @@ use crate::watch::{ListOutcome, Observation, Scope};
 /// What is known, and where it goes.
 pub struct Dispatcher {
     noise: NoiseFilter,
+    attribution: Attribution,
     /// Where Secrets are to be redacted.
     redaction: Option<RedactionKey>,
     routing: Arc<Routing>,
@@ -79,9 +86,10 @@ struct Underway {
 impl Dispatcher {
     /// Knows nothing yet.
     #[must_use]
-    pub fn new(noise: NoiseFilter) -> Self {
+    pub fn new(noise: NoiseFilter, attribution: Attribution) -> Self {
         Self {
             noise,
+            attribution,
             redaction: None,
             routing: Arc::default(),
             namespaces: Arc::default(),
@@ -113,8 +121,17 @@ impl Dispatcher {
                 };
                 state.listings.insert(key, underway);
             }
-            Observation::Seen { object, live, .. } => {
-                self.see(scope, &key, &object, live, &mut effects);
+            Observation::Seen {
+                object,
+                live,
+                added,
+            } => {
+                let sight = match (live, added) {
+                    (true, true) => Sight::Added,
+                    (true, false) => Sight::Modified,
+                    (false, _) => Sight::Listed,
+                };
+                self.see(scope, &key, &object, sight, &mut effects);
             }
             Observation::Gone { object } => self.forget(scope, &key, &object, &mut effects),
             Observation::Undecodable { .. } => {
@@ -143,6 +160,7 @@ impl Dispatcher {
     pub fn start_anew(&mut self) -> Vec<Effect> {
         let Self {
             noise: _,
+            attribution: _,
             redaction: _,
             routing,
             namespaces,
@@ -252,7 +270,7 @@ impl Dispatcher {
         scope: &Scope,
         key: &ScopeKey,
         json: &str,
-        live: bool,
+        sight: Sight,
         effects: &mut Vec<Effect>,
     ) {
         let api_version = scope.api_version();
@@ -277,20 +295,26 @@ impl Dispatcher {
         let mut accepts_older = false;
         if let Some(underway) = state.listings.get_mut(key) {
             underway.seen.insert(name.clone());
-            accepts_older = underway.accepts_older && !live;
+            accepts_older = underway.accepts_older && sight == Sight::Listed;
         }
         let new = ObjectState::of(&object, self.noise.judge(&object));
         let known = state.objects.entry(name).or_default();
         if new.is_older_than(known) && !accepts_older {
             return;
         }
-        let sent = known.replace_facts(new);
+        let written = Written::read(&object, sight, known, &self.attribution);
+        let before = known.replace_facts(new);
+        let was_absent = state.complete.covers(&key.type_key, object.namespace());
+        known.past = written.past(&before, &self.attribution);
+        let who_deletes = known.past.deleter.clone();
         let path = RepoPath::of(&identity);
         let Some(need) = self.routing.needs.get(&key.type_key) else {
             return;
         };
         let selected = selected_destinations(need, known, identity.namespace(), &self.namespaces);
         let mut content = Content::new(canonicalise(object));
+        let origin = written.origin(&before, who_deletes.as_ref(), was_absent, &self.attribution);
+        let sent = &before.sent;
         for (id, operations) in &selected {
             let Some(Ok(destination)) = self.routing.destinations.get(id) else {
                 continue;
@@ -308,6 +332,7 @@ impl Dispatcher {
                         operations: *operations,
                     },
                     content: text,
+                    origin: origin.of(&mut content),
                 };
                 effects.push(Effect::Writer(destination.target.clone(), id.clone(), put));
             }
@@ -321,8 +346,10 @@ impl Dispatcher {
             };
             let deletes = operations.delete && !destination.keeps_unselected;
             let proof = DeleteProof::Deselected;
-            effects.push(remove(destination, id, &path, deletes, proof));
+            let origin = origin.of(&mut content);
+            effects.push(remove(destination, id, &path, deletes, proof, origin));
         }
+        written.keep_form(known, &before, &content);
     }
 
     fn forget(&mut self, scope: &Scope, key: &ScopeKey, json: &str, effects: &mut Vec<Effect>) {
@@ -342,14 +369,16 @@ impl Dispatcher {
             underway.seen.remove(&name);
         }
         // A late event about an object whose name is another's by now.
-        if state
+        let Some(known) = state
             .objects
             .get(&name)
-            .is_none_or(|known| !known.has_uid(object.uid()))
-        {
+            .filter(|known| known.has_uid(object.uid()))
+        else {
             return;
-        }
-        self.drop_object(&key.type_key, &name, DeleteProof::Deleted, effects);
+        };
+        let origin = origins::of_deletion(known, &object, &self.attribution);
+        let proof = DeleteProof::Deleted;
+        self.drop_object(&key.type_key, &name, proof, origin.as_ref(), effects);
     }
 
     fn end_list(&mut self, key: ScopeKey, outcome: ListOutcome, effects: &mut Vec<Effect>) {
@@ -378,7 +407,8 @@ impl Dispatcher {
                 state.asked.clear();
                 let ask_again = std::mem::take(&mut state.ask_again);
                 for name in gone {
-                    self.drop_object(&type_key, &name, DeleteProof::AbsentFromList, effects);
+                    let proof = DeleteProof::AbsentFromList;
+                    self.drop_object(&type_key, &name, proof, None, effects);
                 }
                 if ask_again {
                     let lacking = self.reconsider(&type_key, false, effects);
@@ -397,6 +427,7 @@ impl Dispatcher {
         type_key: &TypeKey,
         name: &Name,
         proof: DeleteProof,
+        origin: Option<&Arc<Origin>>,
         effects: &mut Vec<Effect>,
     ) {
         let Some(state) = self.types.get_mut(type_key) else {
@@ -410,7 +441,8 @@ impl Dispatcher {
         };
         for (id, (_, operations)) in object.sent.iter() {
             if let Some(Ok(destination)) = self.routing.destinations.get(id) {
-                effects.push(remove(destination, id, &path, operations.delete, proof));
+                let (deletes, origin) = (operations.delete, origin.cloned());
+                effects.push(remove(destination, id, &path, deletes, proof, origin));
             }
         }
     }
@@ -430,10 +462,12 @@ fn remove(
     path: &RepoPath,
     deletes: bool,
     proof: DeleteProof,
+    origin: Option<Arc<Origin>>,
 ) -> Effect {
     let message = ToWriter::Remove {
         path: path.clone(),
         proof: deletes.then_some(proof),
+        origin,
     };
     Effect::Writer(destination.target.clone(), id.clone(), message)
 }

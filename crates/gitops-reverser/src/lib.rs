@@ -27,6 +27,8 @@ pub mod routing;
 pub mod admission;
 /// What lives in the cluster: one list and watch per type.
 pub mod watch;
+/// Whose changes they are.
+pub mod attribution;
 /// From observations to what each destination should hold.
 pub mod dispatch;
 /// From Secrets to credentials.

@@ -39,10 +39,11 @@ pub use self::standing_by::Replicas;
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::admission::{AdmissionSettings, Watched};
+use crate::attribution::Attribution;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
 use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
-use crate::settings::{DeletesCap, Settings};
+use crate::settings::{AttributionSettings, DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::WorkLeftBehind;
@@ -87,6 +88,8 @@ pub struct OperatorSettings {
     pub workers_max_per_repo: usize,
     /// How many files go in one cycle, at most.
     pub deletes_cap: Option<usize>,
+    /// Who made changes.
+    pub attribution: AttributionSettings,
     /// Who writes commits.
     pub committer: Person,
     /// The same for all replicas of an installation.
@@ -110,6 +113,7 @@ impl OperatorSettings {
             batch,
             destination,
             committer,
+            attribution,
             instance_id,
             webhook,
             ownership,
@@ -147,6 +151,7 @@ impl OperatorSettings {
                 DeletesCap::None => None,
                 DeletesCap::AtMost(most) => Some(most),
             },
+            attribution: attribution.clone(),
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
@@ -184,16 +189,18 @@ pub enum OperatorError {
     LeadershipLost(String),
 }
 
-/// Runs the installed operator until it is told to end, then writes what is waiting.
+/// Runs the installed operator until it is told to end, then writes what is waiting. Whoever hears of
+/// attempts to change something tells `attribution`.
 pub async fn run(
     config: kube::Config,
     settings: OperatorSettings,
+    attribution: Attribution,
     telemetry: Telemetry,
     readiness: watch::Sender<Readiness>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
-    let ends = Ends::of_installation(&client, &settings).await?;
+    let ends = Ends::of_installation(&client, &settings, attribution).await?;
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -211,6 +218,7 @@ pub async fn run_between(
         statuses,
         writers,
         redaction,
+        attribution,
         namespaces_first,
         progress,
         mut parts,
@@ -220,16 +228,26 @@ pub async fn run_between(
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (served_tx, served) = watch::channel(None);
-    let common = Arc::new(Common::new(
+    let common = Common::new(
         telemetry.clone(),
         observing::type_names(served.clone()),
         settings.workers_max_global,
         settings.workers_max_per_repo,
-    ));
+    );
+    let common = Arc::new(common.with_attribution(attribution.clone()));
     observing::show_state(&telemetry, &common, progress.clone());
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
     let (reports_tx, reports) = mpsc::unbounded_channel();
+    if let Some(name) = settings.attribution.author_map.clone() {
+        let (client, common) = (client.clone(), common.clone());
+        let tell = move |authors| common.set_authors(authors);
+        let telemetry = telemetry.clone();
+        parts.spawn(
+            "the follower of authors' names",
+            crate::attribution::follow_author_map(client, name, telemetry, tell),
+        );
+    }
     parts.spawn(
         "the follower of types",
         discovering::follow(
@@ -252,11 +270,13 @@ pub async fn run_between(
     }
     // One replica says what the API server asks; all of them may answer.
     let authors = match &settings.admission {
-        Some(admission) => Authors::register(client, admission, &telemetry, &mut parts),
+        Some(admission) => {
+            Authors::register(client, admission, &attribution, &telemetry, &mut parts)
+        }
         None => Authors::unknown(),
     };
     let mut operator = Operator {
-        dispatcher: Dispatcher::new(settings.noise.clone()),
+        dispatcher: Dispatcher::new(settings.noise.clone(), attribution),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
         writers: Writers::new(writers, common, reports_tx),
         routing: Arc::default(),
@@ -558,7 +578,7 @@ impl Operator {
         match report {
             FromWriter::Report(id, report) => {
                 self.statuses.send_modify(|statuses| {
-                    statuses.reports.insert(id, report);
+                    statuses.reports.insert(id, *report);
                 });
             }
             FromWriter::ContentMissing(id) => {

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reverser_api::git_destination::{Ignore, SecretsMode};
+use reverser_api::git_repo_config::AuthorMode;
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::catalogue::{Catalogue, ServedType};
@@ -144,6 +145,10 @@ pub struct CommitSettings {
     pub committer_name: Option<String>,
     /// The committer's address, instead of the operator's flag.
     pub committer_email: Option<String>,
+    /// Where the person who made a change is named.
+    pub author_mode: AuthorMode,
+    /// The domain of addresses that are made up.
+    pub author_domain: Option<String>,
 }
 
 /// A branch of a repository, and how it is reached. Destinations with the same one share a writer.

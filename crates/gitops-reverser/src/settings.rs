@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reverser_api::git_destination::SecretsMode;
+use reverser_core::attribution::StoreLimits;
 use reverser_core::noise::NoiseFilter;
 use reverser_git::{Person, Scheme};
 
 use crate::admission::CertificateSource;
+use crate::attribution::AuthorMapName;
 use crate::command_line::{
-    CommitArguments, ControllerArguments, DestinationArguments, DiscoveryArguments,
-    GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments, WorkArguments,
+    AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
+    DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments,
+    WorkArguments,
 };
 use crate::leases::LeaseSettings;
 use crate::telemetry::logging::{LogFilter, LogFormat};
@@ -51,6 +54,8 @@ pub struct Settings {
     pub destination: DestinationSettings,
     /// Who commits.
     pub committer: Person,
+    /// Who made changes.
+    pub attribution: AttributionSettings,
     /// How the API server asks who did it.
     pub webhook: WebhookSettings,
     /// How it is observed.
@@ -135,6 +140,19 @@ pub enum DeletesCap {
     AtMost(usize),
 }
 
+/// Who made changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttributionSettings {
+    /// How long a commit waits for names.
+    pub grace: Duration,
+    /// How long it is remembered who tried what.
+    pub ttl: Duration,
+    /// How many attempts are remembered.
+    pub max_entries: usize,
+    /// Where real names and addresses are written down.
+    pub author_map: Option<AuthorMapName>,
+}
+
 /// How the API server asks who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookSettings {
@@ -183,6 +201,7 @@ impl Settings {
             batch,
             destination,
             commit,
+            attribution,
             webhook,
             telemetry,
         } = arguments;
@@ -200,6 +219,7 @@ impl Settings {
             batch: BatchSettings::from_arguments(batch)?,
             destination: DestinationSettings::from_arguments(destination)?,
             committer: committer(commit)?,
+            attribution: AttributionSettings::from_arguments(attribution)?,
             webhook: WebhookSettings::from_arguments(webhook)?,
             telemetry: TelemetrySettings::from_arguments(telemetry)?,
         })
@@ -347,6 +367,58 @@ impl DestinationSettings {
                 .at("allowed-repo-urls")?,
             allowed_schemes,
             secrets_mode: values::secrets_mode(&secrets_mode).at("secrets-mode")?,
+        })
+    }
+}
+
+impl Default for AttributionSettings {
+    /// As without flags.
+    fn default() -> Self {
+        let StoreLimits { ttl, entries, .. } = StoreLimits::default();
+        Self {
+            grace: Duration::from_millis(250),
+            ttl,
+            max_entries: entries,
+            author_map: None,
+        }
+    }
+}
+
+impl AttributionSettings {
+    /// How much is remembered, and how long.
+    #[must_use]
+    pub fn store(&self) -> StoreLimits {
+        StoreLimits {
+            ttl: self.ttl,
+            entries: self.max_entries,
+            ..StoreLimits::default()
+        }
+    }
+
+    fn from_arguments(arguments: AttributionArguments) -> Result<Self, SettingsError> {
+        const GRACE_MILLISECONDS: Count = Count::from(0).to(10_000).such_as("250");
+        const SECONDS: Count = Count::from(1).to(3_600).such_as("60");
+        const ENTRIES: Count = Count::from(1).to(1_000_000).such_as("10000");
+        let AttributionArguments {
+            attribution_grace_ms,
+            attribution_ttl_sec,
+            attribution_max_entries,
+            author_map_configmap,
+        } = arguments;
+        Ok(Self {
+            grace: GRACE_MILLISECONDS
+                .read_milliseconds(&attribution_grace_ms)
+                .at("attribution-grace-ms")?,
+            ttl: SECONDS
+                .read_seconds(&attribution_ttl_sec)
+                .at("attribution-ttl-sec")?,
+            max_entries: ENTRIES
+                .read(&attribution_max_entries)
+                .at("attribution-max-entries")?,
+            author_map: author_map_configmap
+                .map(|name| values::config_map(&name))
+                .transpose()
+                .at("author-map-configmap")?,
         })
     }
 }

@@ -186,6 +186,14 @@ pub fn of_destination(
             now,
         ));
     }
+    if let Some(said) = report.and_then(|report| report.author_refused.as_ref()) {
+        let message = format!(
+            "the Git server refuses authors, so that the operator is the author of their changes and \
+             names them in the message. It says: {said}. A change of the GitRepoConfig tries again"
+        );
+        let type_ = destination_warning::AUTHOR_REFUSED;
+        conditions.push(warning(type_, message, &old.conditions, generation, now));
+    }
     let report_of = |read: fn(&Report) -> usize| {
         report.map(|report| i64::try_from(read(report)).unwrap_or(i64::MAX))
     };

@@ -11,6 +11,7 @@
 //! - Nothing is deleted before the types of a destination were listed once, and then only with proof.
 
 mod attempt;
+mod authors;
 mod common;
 mod contents;
 mod doubt;
@@ -79,6 +80,8 @@ pub struct WriterSettings {
     pub poll: Duration,
     /// How many files go in one cycle, at most.
     pub deletes_cap: Option<usize>,
+    /// How long a batch waits for the names of its changes, where they are to be expected.
+    pub grace: Duration,
     /// Who writes commits.
     pub committer: Person,
     /// Which installation writes.
@@ -110,6 +113,8 @@ pub struct Report {
     pub set_aside: Vec<(String, String)>,
     /// How many there are.
     pub set_aside_objects: usize,
+    /// What the server said of authors that it does not take.
+    pub author_refused: Option<String>,
 }
 
 /// What a writer is told.
@@ -127,7 +132,7 @@ pub struct Told {
 #[derive(Debug)]
 pub enum FromWriter {
     /// How a destination stands.
-    Report(Id, Report),
+    Report(Id, Box<Report>),
     /// Contents are needed again that nobody has any more.
     ContentMissing(Id),
 }
@@ -297,10 +302,11 @@ impl Writer {
         if !matches!(self.phase, Phase::Gathering) || self.destinations.is_empty() {
             return None;
         }
+        let grace = self.common.grace(self.settings.grace);
         let batch = self
             .destinations
             .values()
-            .filter_map(|state| state.due(&self.settings.limits))
+            .filter_map(|state| state.due(&self.settings.limits, grace))
             .min();
         let look = self
             .last_look
@@ -482,7 +488,9 @@ impl Writer {
         for (id, state) in &mut self.destinations {
             if let Some(report) = state.changed_report() {
                 // Nobody listens only while the process ends.
-                let _ = self.reports.send(FromWriter::Report(id.clone(), report));
+                let _ = self
+                    .reports
+                    .send(FromWriter::Report(id.clone(), Box::new(report)));
             }
         }
     }

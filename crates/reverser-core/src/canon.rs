@@ -21,7 +21,7 @@ pub use reference::reference_markdown;
 use self::field_owners::FieldOwners;
 use crate::blob_id::BlobId;
 use crate::manifest_yaml::{write_map, write_ordered_entry};
-use crate::object::{ManagedFields, Object};
+use crate::object::{ManagedFields, Object, replicas_in};
 use crate::value::{Map, Value};
 use crate::yaml_read;
 
@@ -258,6 +258,27 @@ impl Manifest<'_> {
                 value => write_map(out, std::iter::once((key, value)), 0),
             }
         }
+    }
+
+    /// How many replicas it asks for, if it has any such number.
+    #[must_use]
+    pub fn replicas(&self) -> Option<i64> {
+        replicas_in(&self.0)
+    }
+
+    /// The id of the same manifest with another number of replicas, or without one.
+    #[must_use]
+    pub fn blob_id_with_replicas(&self, replicas: Option<i64>) -> BlobId {
+        let mut other = self.clone();
+        if let Some(spec) = other.0.map_at_mut(&["spec"]) {
+            match replicas {
+                Some(replicas) => spec.insert("replicas", Value::Number(replicas.into())),
+                None => {
+                    spec.remove("replicas");
+                }
+            }
+        }
+        other.blob_id()
     }
 
     /// The id that Git gives to the file's content: equal for equal content, and for nothing else.

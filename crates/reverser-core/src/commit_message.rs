@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::author::escaped;
 use crate::plan::{Delete, Put};
 use crate::repo_path::{PathName, RepoPath};
 
@@ -24,6 +25,12 @@ pub struct Installation {
 /// How it is known who made a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribution {
+    /// A record of admission is of this very change.
+    Exact,
+    /// Several changes were seen as one, and all of them are by the same user.
+    Coalesced,
+    /// It is known, but the server does not take that author.
+    Fallback,
     /// Nobody in particular: the branch was brought in line with the cluster.
     Reconcile,
     /// It is not known.
@@ -33,11 +40,43 @@ pub enum Attribution {
 impl Attribution {
     fn as_str(self) -> &'static str {
         match self {
+            Self::Exact => "exact",
+            Self::Coalesced => "coalesced",
+            Self::Fallback => "fallback",
             Self::Reconcile => "reconcile",
             Self::Unknown => "unknown",
         }
     }
 }
+
+/// What the last lines of a message say about who made its changes. The names are raw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributed<'a> {
+    /// How it is known.
+    pub how: Attribution,
+    /// Who it is, if it is known.
+    pub user: Option<&'a str>,
+    /// On whose behalf a controller deleted something.
+    pub behalf: Option<&'a str>,
+    /// The name that the client gave itself, where nothing better is known.
+    pub manager: Option<&'a str>,
+}
+
+impl Attributed<'_> {
+    /// Nobody is known.
+    #[must_use]
+    pub fn nobody(how: Attribution) -> Self {
+        Self {
+            how,
+            user: None,
+            behalf: None,
+            manager: None,
+        }
+    }
+}
+
+/// What stands for a user who is not known.
+const UNKNOWN: &str = "unknown";
 
 /// The message of a commit.
 #[must_use]
@@ -46,7 +85,7 @@ pub fn message(
     puts: &[Put],
     deletes: &[Delete],
     first_mirror: bool,
-    attribution: Attribution,
+    attributed: &Attributed<'_>,
     installation: &Installation,
 ) -> String {
     let mut message = String::new();
@@ -56,23 +95,44 @@ pub fn message(
     message.push_str(&subject(puts, deletes, first_mirror));
     message.push_str("\n\n");
     list_files(&mut message, puts, deletes);
+    message.push('\n');
     let Installation {
         cluster_uid,
         controller_namespace,
         controller_name,
         instance_id,
     } = installation;
-    let _infallible = write!(
-        message,
-        "\nX-ConfigButler-ClusterUID: {cluster_uid}\n\
-         X-ConfigButler-ControllerNS: {controller_namespace}\n\
-         X-ConfigButler-ControllerName: {controller_name}\n\
-         X-ConfigButler-InstanceID: {instance_id}\n\
-         X-ConfigButler-User: unknown\n\
-         X-ConfigButler-Attribution: {}\n",
-        attribution.as_str()
-    );
+    let Attributed {
+        how,
+        user,
+        behalf,
+        manager,
+    } = *attributed;
+    let user = user.map_or_else(|| UNKNOWN.to_owned(), escaped_user);
+    let trailers = [
+        ("ClusterUID", Some(cluster_uid.clone())),
+        ("ControllerNS", Some(controller_namespace.clone())),
+        ("ControllerName", Some(controller_name.clone())),
+        ("InstanceID", Some(instance_id.clone())),
+        ("User", Some(user)),
+        ("Attribution", Some(how.as_str().to_owned())),
+        ("OnBehalfOf", behalf.map(escaped_user)),
+        ("FieldManager", manager.map(escaped)),
+    ];
+    for (name, value) in trailers {
+        if let Some(value) = value {
+            let _infallible = writeln!(message, "X-ConfigButler-{name}: {value}");
+        }
+    }
     message
+}
+
+/// Somebody may be called like the word for nobody.
+fn escaped_user(raw: &str) -> String {
+    match raw {
+        UNKNOWN => "%75nknown".to_owned(),
+        raw => escaped(raw),
+    }
 }
 
 fn subject(puts: &[Put], deletes: &[Delete], first_mirror: bool) -> String {
@@ -129,9 +189,10 @@ pub fn describe(path: &RepoPath) -> String {
         let _infallible = write!(text, "{namespace}/");
     }
     match &identity.name {
-        PathName::Whole(name) => text.extend(name.chars().flat_map(char::escape_debug)),
+        PathName::Whole(name) => text.push_str(&escaped(name)),
         PathName::Cut { prefix, .. } => {
-            text.extend(prefix.chars().take(60).flat_map(char::escape_debug));
+            let beginning: String = prefix.chars().take(60).collect();
+            text.push_str(&escaped(&beginning));
             text.push('…');
         }
     }
@@ -217,7 +278,7 @@ mod tests {
         );
         assert_eq!(
             subject_of(std::slice::from_ref(&role), false),
-            "Create a\\nb (deployments.apps)"
+            "Create a%0Ab (deployments.apps)"
         );
         assert_eq!(
             subject_of(&[web.clone(), api.clone()], false),
@@ -250,7 +311,7 @@ mod tests {
             &puts,
             &[],
             false,
-            Attribution::Reconcile,
+            &Attributed::nobody(Attribution::Reconcile),
             &installation,
         );
         assert!(
@@ -265,5 +326,55 @@ mod tests {
             message.ends_with("X-ConfigButler-Attribution: reconcile\n"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn the_last_lines_name_people_and_no_name_adds_a_line() {
+        let installation = Installation {
+            cluster_uid: "c".into(),
+            controller_namespace: "n".into(),
+            controller_name: "r".into(),
+            instance_id: "i".into(),
+        };
+        let lines = |attributed: Attributed<'_>| {
+            let web = put("[skip ci]", None, true);
+            let message = message(None, &[web], &[], false, &attributed, &installation);
+            assert!(!message.contains("[skip ci]"), "{message}");
+            let lines = message
+                .lines()
+                .skip_while(|line| !line.contains("InstanceID"));
+            lines.skip(1).collect::<Vec<_>>().join("|")
+        };
+        let evil = "x\nCo-authored-by: ceo <ceo@corp.com> [skip ci]";
+        let escaped = "x%0ACo-authored-by: ceo %3Cceo@corp.com%3E %5Bskip ci%5D";
+        let exact = Attributed {
+            how: Attribution::Exact,
+            user: Some(evil),
+            behalf: Some("alice"),
+            manager: None,
+        };
+        assert_eq!(
+            lines(exact),
+            format!(
+                "X-ConfigButler-User: {escaped}|X-ConfigButler-Attribution: exact|\
+                 X-ConfigButler-OnBehalfOf: alice"
+            )
+        );
+        let unknown = Attributed {
+            manager: Some(evil),
+            ..Attributed::nobody(Attribution::Unknown)
+        };
+        assert_eq!(
+            lines(unknown),
+            format!(
+                "X-ConfigButler-User: unknown|X-ConfigButler-Attribution: unknown|\
+                 X-ConfigButler-FieldManager: {escaped}"
+            )
+        );
+        let named_so = Attributed {
+            user: Some("unknown"),
+            ..exact
+        };
+        assert!(lines(named_so).starts_with("X-ConfigButler-User: %75nknown|"));
     }
 }

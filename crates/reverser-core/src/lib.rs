@@ -40,13 +40,19 @@ pub mod base_folder;
 pub mod blob_id;
 /// Who tried what, as admission tells it.
 pub mod admission_record;
+/// Whose change it is that the watch has shown.
+pub mod attribution;
 /// What is known about a type in a namespace: everything, or not everything.
 pub mod scope;
 /// Which types nobody defines any more.
 pub mod definitions;
 /// What a branch needs to become equal to the cluster.
 pub mod plan;
+/// The changes since the last push, and the commits that they become.
+pub mod transition_log;
 /// When a batch of changes is written.
 pub mod window;
+/// How users of the cluster are called in Git.
+pub mod author;
 /// What commits say.
 pub mod commit_message;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 pub use self::managers::ManagersId;
 use crate::json_read::{self, RawJson, ReadError};
-use crate::value::{Map, Value};
+use crate::value::{Map, Number, Value};
 
 /// An object as the API gives it, or as a person wrote it.
 pub struct Object<'a> {
@@ -209,8 +209,37 @@ impl<'a> Object<'a> {
         owners.into_iter().flatten().any(is_controller)
     }
 
+    /// Whether somebody has asked for it to be deleted.
+    #[must_use]
+    pub fn is_being_deleted(&self) -> bool {
+        self.metadata("deletionTimestamp").is_some()
+    }
+
+    /// The uids of the objects that own it.
+    pub fn owner_uids(&self) -> impl Iterator<Item = &str> {
+        let owners = self
+            .root
+            .at(&["metadata", "ownerReferences"])
+            .and_then(Value::as_list);
+        let owners = owners.into_iter().flatten();
+        owners.filter_map(|owner| owner.as_map()?.text("uid"))
+    }
+
+    /// How many replicas it asks for, if it has any such number.
+    #[must_use]
+    pub fn replicas(&self) -> Option<i64> {
+        replicas_in(&self.root)
+    }
+
     fn metadata(&self, key: &str) -> Option<&str> {
         self.root.at(&["metadata", key])?.as_str()
+    }
+}
+
+pub(crate) fn replicas_in(root: &Map<'_>) -> Option<i64> {
+    match root.at(&["spec", "replicas"]) {
+        Some(Value::Number(Number::Int(replicas))) => Some(*replicas),
+        _ => None,
     }
 }
 

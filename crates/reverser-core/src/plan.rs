@@ -197,6 +197,19 @@ pub struct Delete {
     proof: DeleteProof,
 }
 
+impl Put {
+    /// The deletion of what is there, for an object that was seen to be deleted before another took
+    /// its place and name: the file is replaced in any case.
+    #[must_use]
+    pub fn delete_before(&self) -> Option<Delete> {
+        Some(Delete {
+            path: self.path.clone(),
+            blob: self.replaces?,
+            proof: DeleteProof::Deleted,
+        })
+    }
+}
+
 impl Delete {
     /// Where.
     #[must_use]

@@ -191,7 +191,7 @@ impl History {
     pub fn commit_at(&self, second: i64) -> Result<Option<CommitId>, HistoryError> {
         let args = ["rev-list", "--max-count=1"];
         let ask = Invocation::new(&self.git_dir, args)
-            .arg(format!("--before=@{second}"))
+            .arg(format!("--min-age={second}"))
             .arg(self.tip.to_string());
         let text = self.said(ask)?;
         Ok(text.trim().parse().ok())
@@ -246,7 +246,15 @@ impl History {
         Ok(paths)
     }
 
-    /// The commits that touched a path, newest first.
+    /// What `git` itself says of the branch: `log` or `show`, with options that no user wrote.
+    ///
+    /// # Errors
+    /// [`HistoryError`]
+    pub fn show(&self, command: &[&'static str], of: CommitId) -> Result<String, HistoryError> {
+        self.said(Invocation::new(&self.git_dir, command.iter().copied()).arg(of.to_string()))
+    }
+
+    /// The commits that touched a path, newest first; all of them where no path is given.
     ///
     /// # Errors
     /// [`HistoryError`]
@@ -259,7 +267,10 @@ impl History {
         if with_patch {
             ask = ask.arg("--patch");
         }
-        let ask = ask.arg(self.tip.to_string()).arg("--").arg(literal(path));
+        let mut ask = ask.arg(self.tip.to_string()).arg("--");
+        if !path.is_empty() {
+            ask = ask.arg(literal(path));
+        }
         let text = self.said(ask)?;
         Ok(text
             .split(RECORD)

@@ -20,6 +20,8 @@
 mod floor;
 /// Updates at a given rate, and how far the branch is behind them.
 mod load;
+/// The command for one person, from its start to its end.
+mod mirror;
 /// What is mirrored.
 mod objects;
 /// The operator as a process.
@@ -54,6 +56,12 @@ fn main() {
     println!("\n{objects} ConfigMaps, Services and Deployments in 20 namespaces; Git over HTTP\n");
     let world = World::create(objects);
     let mut table = Table::start();
+    if wanted("mirror") {
+        mirror::measure(&world, &mut table);
+    }
+    if parts == ["mirror"] {
+        return;
+    }
     let running = first_mirror(&world, &mut table);
     if wanted("lone") {
         lone_changes(&world, &mut table);

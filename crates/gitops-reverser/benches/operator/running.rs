@@ -45,6 +45,7 @@ impl Running {
             "--allow-url-schemes=http".to_owned(),
             "--metrics-bind-address=127.0.0.1:0".to_owned(),
             "--health-probe-bind-address=127.0.0.1:0".to_owned(),
+            // What it costs is another figure: see the bench `admission`.
             "--webhook-bind-address=0".to_owned(),
         ];
         let program = std::env::var_os("REVERSER_BENCH_PROGRAM")

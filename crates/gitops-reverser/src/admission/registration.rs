@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -22,7 +22,9 @@ use super::keys;
 use super::own_writes::FIELD_MANAGER;
 use super::{AdmissionSettings, CertificateSource};
 use crate::telemetry::Telemetry;
-use crate::telemetry::facts::{CertificatesChanged, WebhookNotRegistered, WebhookRegistered};
+use crate::telemetry::facts::{
+    CertificatesChanged, NobodyAsked, WebhookNotRegistered, WebhookRegistered,
+};
 
 /// Changes come in groups: rules are applied, types are discovered.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -86,8 +88,12 @@ pub async fn register(
         };
         tokio::select! {
             Ok(()) = watched.changed() => tokio::time::sleep(SETTLE).await,
-            Some(_) = changes.next() => tokio::time::sleep(SETTLE).await,
-            () = tokio::time::sleep(next) => {}
+            Some(_) = changes.next() => {
+                tokio::time::sleep(registration.patience()).await;
+                // One look answers for all that has changed by now.
+                while changes.next().now_or_never().is_some() {}
+            }
+            () = tokio::time::sleep(next) => registration.restored = 0,
         }
     }
 }
@@ -107,6 +113,9 @@ struct Registration {
     trusted: Option<(String, Timestamp)>,
     /// What was told last.
     told: Option<Watched>,
+    /// What was written last, and how often it has been restored since all was quiet.
+    written: Option<ValidatingWebhookConfiguration>,
+    restored: u32,
     complaint: String,
 }
 
@@ -128,8 +137,17 @@ impl Registration {
             owner: None,
             trusted: None,
             told: None,
+            written: None,
+            restored: 0,
             complaint: String::new(),
         }
+    }
+
+    /// How long to wait after a change. Two who want different things of one configuration must not
+    /// keep the API server busy with it.
+    fn patience(&self) -> Duration {
+        let wait = SETTLE.saturating_mul(2_u32.saturating_pow(self.restored));
+        wait.min(LONGEST_WAIT)
     }
 
     /// One step of certificates, and the configuration that goes with it.
@@ -229,7 +247,13 @@ impl Registration {
                 None => self.api.create(&params, &wanted).await,
             };
             match written {
-                Ok(written) => return Ok(written),
+                Ok(written) => {
+                    let before = self.written.replace(written.clone());
+                    if before.is_some_and(|before| before.webhooks == written.webhooks) {
+                        self.restored += 1;
+                    }
+                    return Ok(written);
+                }
                 // Somebody else wrote in between.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Err(error) => return Err(failed(error)),
@@ -259,15 +283,17 @@ impl Registration {
 
     fn tell(&mut self, complete: bool, watched: Option<&Watched>) {
         self.complaint.clear();
-        if let Some(watched) = watched
-            && complete
-            && self.told.as_ref() != Some(watched)
-        {
-            self.told = Some(watched.clone());
-            self.telemetry.emit(WebhookRegistered {
+        let told = watched.filter(|_| complete);
+        if self.told.as_ref() == told {
+            return;
+        }
+        self.told = told.cloned();
+        match told {
+            Some(watched) => self.telemetry.emit(WebhookRegistered {
                 name: &self.settings.name,
                 types: watched.len(),
-            });
+            }),
+            None => self.telemetry.emit(NobodyAsked),
         }
     }
 

@@ -62,6 +62,9 @@ pub struct ControllerArguments {
     /// Who commits.
     #[command(flatten)]
     pub commit: CommitArguments,
+    /// Who made changes.
+    #[command(flatten)]
+    pub attribution: AttributionArguments,
     /// How the API server asks who did it.
     #[command(flatten)]
     pub webhook: WebhookArguments,
@@ -342,6 +345,48 @@ pub struct CommitArguments {
         default_value = "noreply@configbutler.ai"
     )]
     pub committer_email: String,
+}
+
+/// Who made changes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Authors")]
+pub struct AttributionArguments {
+    /// How long a commit waits for the names of its changes, in milliseconds; what is written never
+    /// waits longer, and nothing waits where no webhook is registered
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_ATTRIBUTION_GRACE_MS",
+        value_name = "MILLISECONDS",
+        default_value = "250"
+    )]
+    pub attribution_grace_ms: String,
+
+    /// How long it is remembered who tried to change what
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_ATTRIBUTION_TTL_SEC",
+        value_name = "SECONDS",
+        default_value = "60"
+    )]
+    pub attribution_ttl_sec: String,
+
+    /// How many attempts to change something are remembered
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_ATTRIBUTION_MAX_ENTRIES",
+        value_name = "N",
+        default_value = "10000"
+    )]
+    pub attribution_max_entries: String,
+
+    /// A ConfigMap, as namespace/name, with real names and addresses of users: lines such as
+    /// `alice = Alice Liddell <alice@example.com>` in any of its entries; followed while running
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_AUTHOR_MAP_CONFIGMAP",
+        value_name = "NAMESPACE/NAME"
+    )]
+    pub author_map_configmap: Option<String>,
 }
 
 /// How the API server asks who did it.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use reverser_api::git_destination::SecretsMode;
 
 /// Which cluster.
 #[derive(Debug, Clone, Default, Args)]
@@ -65,9 +66,9 @@ pub struct SelectionArguments {
     pub selector: Option<String>,
 
     /// How Secrets are written. Redacted ones keep their keys, with a keyed hash in the place of each
-    /// value
-    #[arg(long, value_name = "MODE", value_enum, default_value_t = SecretsArgument::Redact)]
-    pub secrets: SecretsArgument,
+    /// value [default: redact; of a GitDestination, as it says, or as-is]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub secrets: Option<SecretsArgument>,
 
     /// The key of those hashes; the same key makes the same hashes, so keep it between runs
     /// [default: redaction.key in the user's configuration folder, made when it is missing]
@@ -76,13 +77,22 @@ pub struct SelectionArguments {
 }
 
 /// How Secrets are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SecretsArgument {
     /// In base64, which everyone who may read the repository can decode
     AsIs,
     /// With keyed hashes in the place of values
-    #[default]
     Redact,
     /// Not at all
     Skip,
+}
+
+impl From<SecretsArgument> for SecretsMode {
+    fn from(argument: SecretsArgument) -> Self {
+        match argument {
+            SecretsArgument::AsIs => Self::AsIs,
+            SecretsArgument::Redact => Self::Redact,
+            SecretsArgument::Skip => Self::Skip,
+        }
+    }
 }

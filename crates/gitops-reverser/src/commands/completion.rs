@@ -16,7 +16,10 @@ pub(super) fn run(arguments: &CompletionArguments) -> ExitCode {
         "gitops-reverser",
         &mut script,
     );
-    match print(&String::from_utf8_lossy(&script)) {
+    // For bash, clap_complete names the commands of a program with a hyphen in two different ways.
+    let script =
+        String::from_utf8_lossy(&script).replace("gitops__subcmd__reverser", "gitops__reverser");
+    match print(&script) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: cannot write to standard output: {error}");

@@ -15,6 +15,7 @@ use tracing::subscriber::SetGlobalDefaultError;
 
 use super::EndSignals;
 use crate::admission;
+use crate::attribution::Attribution;
 use crate::command_line::ControllerArguments;
 use crate::http::{self, BindError, Readiness};
 use crate::operator::{self, OperatorError, OperatorSettings};
@@ -131,14 +132,16 @@ async fn serve_and_operate(
     let config = kube_config(settings.kubeconfig.as_deref()).await?;
     let webhook_address = settings.webhook.address;
     let settings = OperatorSettings::new(&settings, &config)?;
+    let attribution = Attribution::new(settings.attribution.store(), telemetry.clone());
     if let (Some(address), Some(admission)) = (webhook_address, settings.admission.clone()) {
         let bind = answering.spawn(http::bind("webhook-bind-address", address));
         let listener = bind.await??;
         say_serving(&telemetry, admission::PATH, &listener)?;
         let (config, telemetry, stop) = (config.clone(), telemetry.clone(), stop_servers.clone());
+        let told = attribution.clone();
         let serving = answering.spawn(async move {
             let client = kube::Client::try_from(config).map_err(io::Error::other)?;
-            let records: admission::Records = Arc::new(drop);
+            let records: admission::Records = Arc::new(move |record| told.record(record));
             admission::serve(listener, client, admission, records, telemetry, stop).await
         });
         servers.spawn(async { serving.await.map_err(io::Error::other)? });
@@ -146,6 +149,7 @@ async fn serve_and_operate(
     let operator = operator::run(
         config,
         settings,
+        attribution,
         telemetry.clone(),
         say_ready,
         stop_operator.clone().cancelled_owned(),

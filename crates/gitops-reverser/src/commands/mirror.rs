@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use reverser_api::conditions::{destination_reason, reference_reason, remote_reason};
 use reverser_git::Person;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::{EndSignals, block_on, print};
 use crate::command_line::MirrorArguments;
@@ -34,10 +36,16 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
     let committer = Person::new(&arguments.committer_name, &arguments.committer_email)
         .map_err(|error| Complaint::new(Exit::Usage, error.to_string()))?;
-    let cluster = Cluster::connect(&arguments.cluster).await?;
-    let selection = Selection::read(&arguments.selection, &cluster).await?;
-    let repository = Repository::find(&arguments.repository, Purpose::Write)?;
-    let mut pass = start(arguments, &cluster, &selection, &repository, committer)?;
+    let prepare = async {
+        let cluster = Cluster::connect(&arguments.cluster).await?;
+        let selection = Selection::read(&arguments.selection, &cluster).await?;
+        let repository = Repository::find(&arguments.repository, Purpose::Write)?;
+        check_folder(&repository).await?;
+        Ok((cluster, selection, repository))
+    };
+    let (cluster, selection, repository) = signals.unless(prepare).await?;
+    let go = CancellationToken::new();
+    let mut pass = start(arguments, &cluster, &selection, &repository, committer, &go)?;
     let mut shown = Shown::new(pass.progress.clone(), arguments.quiet || arguments.json);
     shown.say(&format!(
         "mirroring {} of {} to {}, folder {}",
@@ -46,8 +54,20 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
         repository.name(),
         repository.folder
     ));
-    let result = attend(arguments, &repository, &mut pass, &mut shown, &mut signals).await;
+    let result = attend(
+        arguments,
+        &repository,
+        &mut pass,
+        &mut shown,
+        &mut signals,
+        &go,
+    )
+    .await;
     shown.end();
+    if !go.is_cancelled() {
+        // Nothing was begun that would have to end.
+        return result;
+    }
     let finished = tokio::select! {
         finished = pass.finish() => finished,
         _ = signals.next() => return Err(Complaint::new(Exit::Interrupted, "ended at once")),
@@ -56,12 +76,49 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     finished.map(|()| code)
 }
 
+/// Files that say that everything below them is another tool's.
+const MARKS: &[&str] = &[
+    "Chart.yaml",
+    "kustomization.yaml",
+    "kustomization.yml",
+    "Kustomization",
+    ".configbutler/owner.yaml",
+];
+
+/// A folder below a chart, a kustomization or another mirror would be taken for a part of it.
+async fn check_folder(repository: &Repository) -> Result<(), Complaint> {
+    let folder = repository.folder.as_str().to_owned();
+    if folder.is_empty() || repository.is_new() {
+        return Ok(());
+    }
+    let repository = repository.clone();
+    let listed = tokio::task::spawn_blocking(move || repository.fetch()?.files(""));
+    let files = listed.await.map_err(Complaint::failed)??;
+    let above = |path: &str| {
+        let mark = MARKS.iter().find_map(|mark| path.strip_suffix(mark));
+        mark.is_some_and(|above| {
+            above.is_empty() || (above.ends_with('/') && folder.starts_with(above))
+        })
+    };
+    match files.iter().find(|(path, _)| above(path)) {
+        None => Ok(()),
+        Some((path, _)) => Err(Complaint::new(
+            Exit::FolderUnusable,
+            format!(
+                "--folder: {folder} is inside of a folder that belongs to another tool, as {path} says: \
+                 choose one beside it"
+            ),
+        )),
+    }
+}
+
 fn start(
     arguments: &MirrorArguments,
     cluster: &Cluster,
     selection: &Selection,
     repository: &Repository,
     committer: Person,
+    go: &CancellationToken,
 ) -> Result<Pass, Complaint> {
     let (told, configuration) = watch::channel(None);
     let mut parts = Parts::default();
@@ -84,13 +141,20 @@ fn start(
         quiet,
     );
     let writer = settings.writers(cluster.uid.clone().unwrap_or_else(|| "unknown".to_owned()));
-    let access = repository.access();
+    let (access, go) = (repository.access(), go.clone());
     Ok(Pass::start(Plan {
         config: cluster.config.clone(),
         settings,
         configuration,
         parts,
-        writers: Box::new(move |start: WriterStart| start.write(writer.clone(), access.clone())),
+        writers: Box::new(move |start: WriterStart| {
+            let (go, write) = (go.clone(), start.write(writer.clone(), access.clone()));
+            async move {
+                go.cancelled().await;
+                write.await;
+            }
+            .boxed()
+        }),
         redaction: selection.key_source(),
         namespaces_first: selection.namespaces.is_some(),
     }))
@@ -103,6 +167,7 @@ async fn attend(
     pass: &mut Pass,
     shown: &mut Shown,
     signals: &mut EndSignals,
+    go: &CancellationToken,
 ) -> Result<ExitCode, Complaint> {
     let mut last = None;
     loop {
@@ -122,7 +187,13 @@ async fn attend(
             }
             () = Shown::tick() => shown.look(),
             statuses = pass.news() => {
-                let outcome = outcome(&statuses?);
+                let statuses = statuses?;
+                let outcome = outcome(&statuses);
+                // Nothing is written, nor created, before it is known that everything makes sense.
+                let refused = matches!(outcome, Some(Outcome::Refused(_)));
+                if !refused && !statuses.routing.destinations.is_empty() {
+                    go.cancel();
+                }
                 shown.look();
                 if outcome.is_some() && outcome != last {
                     last = outcome;

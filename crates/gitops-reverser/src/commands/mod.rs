@@ -4,6 +4,7 @@ mod clean;
 mod completion;
 mod controller;
 mod crds;
+mod demo;
 mod log;
 mod mirror;
 mod restore;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command_line::{Command, CommandLine};
-use crate::terminal::exit::Complaint;
+use crate::terminal::exit::{Complaint, Exit};
 
 /// Does what the command line says.
 #[must_use]
@@ -29,6 +30,7 @@ pub fn run(CommandLine { command }: CommandLine) -> ExitCode {
         Command::Log(arguments) => log::log(&arguments),
         Command::Blame(arguments) => log::blame(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Clean(arguments) => clean::run(&arguments),
         Command::Crds => crds::run(),
@@ -55,6 +57,17 @@ impl EndSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
+    }
+
+    /// Does something that can be left at any time, unless a person has waited enough.
+    async fn unless<T>(
+        &mut self,
+        task: impl Future<Output = Result<T, Complaint>>,
+    ) -> Result<T, Complaint> {
+        tokio::select! {
+            result = task => result,
+            _ = self.next() => Err(Complaint::new(Exit::Interrupted, "stopped; nothing was changed")),
+        }
     }
 
     async fn next(&mut self) -> &'static str {

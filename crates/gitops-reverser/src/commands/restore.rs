@@ -79,23 +79,7 @@ struct Step {
 
 async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
-    let arguments_for_git = arguments.clone();
-    let read = tokio::task::spawn_blocking(move || read_files(&arguments_for_git));
-    let (commit, files) = read.await.map_err(Complaint::failed)??;
-    let cluster = Cluster::connect(&arguments.cluster).await?;
-    let mut steps = Vec::new();
-    let mut same = 0;
-    for old in files {
-        let live = live(&cluster, &old).await?;
-        if live
-            .as_deref()
-            .is_some_and(|live| say_the_same(live, &old.text))
-        {
-            same += 1;
-        } else {
-            steps.push(Step { old, live });
-        }
-    }
+    let (commit, cluster, mut steps, same) = signals.unless(prepare(arguments)).await?;
     steps.sort_by_key(|step| (rank(&step.old.identity), step.old.path.clone()));
     show(&cluster, &commit, &steps, same)?;
     if steps.is_empty() {
@@ -127,6 +111,28 @@ async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Complaint> {
         all if all == steps.len() => Exit::Failed.into(),
         _ => Exit::Partial.into(),
     })
+}
+
+/// What is to be done, with how many objects are as they were.
+async fn prepare(
+    arguments: &RestoreArguments,
+) -> Result<(CommitId, Cluster, Vec<Step>, usize), Complaint> {
+    let for_git = arguments.clone();
+    let read = tokio::task::spawn_blocking(move || read_files(&for_git));
+    let (commit, files) = read.await.map_err(Complaint::failed)??;
+    let cluster = Cluster::connect(&arguments.cluster).await?;
+    let mut steps = Vec::new();
+    let mut same = 0;
+    for old in files {
+        let live = live(&cluster, &old).await?;
+        let is_same = |live: &String| say_the_same(live, &old.text);
+        if live.as_ref().is_some_and(is_same) {
+            same += 1;
+        } else {
+            steps.push(Step { old, live });
+        }
+    }
+    Ok((commit, cluster, steps, same))
 }
 
 fn interrupted() -> Complaint {

@@ -71,7 +71,7 @@ struct Note {
 
 async fn tell(arguments: &StatusArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
-    let cluster = Cluster::connect(&arguments.cluster).await?;
+    let cluster = signals.unless(Cluster::connect(&arguments.cluster)).await?;
     if let Some(namespace) = &arguments.namespace {
         cluster.check_namespace(namespace).await?;
     }

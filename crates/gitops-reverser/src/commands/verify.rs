@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reverser_api::git_destination::SecretsMode;
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::commit_message::describe;
 use reverser_core::repo_path::RepoPath;
@@ -37,10 +38,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> ExitCode {
 
 async fn verify(arguments: &VerifyArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
-    tokio::select! {
-        result = compare(arguments) => result,
-        _ = signals.next() => Err(Complaint::new(Exit::Interrupted, "stopped; nothing was changed")),
-    }
+    signals.unless(compare(arguments)).await
 }
 
 async fn compare(arguments: &VerifyArguments) -> Result<ExitCode, Complaint> {
@@ -137,16 +135,7 @@ async fn of_flags(
     };
     let fetch = move |_: Destination| -> futures::future::BoxFuture<'static, _> {
         Box::pin(async move {
-            let fetched = tokio::task::spawn_blocking(move || {
-                let Repository {
-                    git,
-                    url,
-                    branch,
-                    work_dir,
-                    ..
-                } = &repository;
-                Branch::fetch(git.clone(), url, branch, repository.credentials(), work_dir)
-            });
+            let fetched = tokio::task::spawn_blocking(move || repository.fetch());
             fetched.await.map_err(Complaint::failed)?
         })
     };
@@ -175,9 +164,12 @@ async fn of_destination(
     let git = Git::find().map_err(Complaint::failed)?;
     let work_dir = arguments.repository.work_dir.clone();
     let work_dir = work_dir.unwrap_or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
+    let mut settings = pass::settings(git.clone(), work_dir.clone(), &[], nobody(), Duration::ZERO);
+    let secrets = arguments.selection.secrets;
+    settings.routing.secrets_mode = secrets.map_or(SecretsMode::AsIs, Into::into);
     let plan = Plan {
         config: cluster.config.clone(),
-        settings: pass::settings(git.clone(), work_dir.clone(), &[], nobody(), Duration::ZERO),
+        settings,
         configuration,
         parts,
         writers: gatherer().0,

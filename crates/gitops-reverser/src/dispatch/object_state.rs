@@ -1,5 +1,8 @@
 //! What is kept of an object: what selection asks, and what was sent.
 
+use std::sync::Arc;
+
+use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
 use reverser_core::noise::Noise;
 use reverser_core::object::Object;
@@ -44,6 +47,19 @@ pub(super) struct ObjectState {
     pub(super) noise: Noise,
     /// What each destination was sent last.
     pub(super) sent: Sent,
+    /// What its next change is compared with, to find out whose that is.
+    pub(super) past: Past,
+}
+
+/// What is kept of an object to find out who changes it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Past {
+    /// Its form when it was sent last.
+    pub(super) form: Option<BlobId>,
+    /// The replicas of that form.
+    pub(super) replicas: Option<i32>,
+    /// Who asked for its deletion, once somebody has.
+    pub(super) deleter: Option<Arc<Origin>>,
 }
 
 /// What an object's destinations were sent: hardly ever more than one of them.
@@ -71,6 +87,10 @@ impl Sent {
         Some(self.0.remove(at).1)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Id, &(BlobId, Operations))> {
         self.0.iter().map(|(id, what)| (id, what))
     }
@@ -84,6 +104,7 @@ impl Default for ObjectState {
             labels: "".into(),
             noise: Noise::No,
             sent: Sent::default(),
+            past: Past::default(),
         }
     }
 }
@@ -96,6 +117,7 @@ impl ObjectState {
             labels: joined(object.labels()),
             noise,
             sent: Sent::default(),
+            past: Past::default(),
         }
     }
 
@@ -113,6 +135,10 @@ impl ObjectState {
         *self.uid == *uid
     }
 
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
     /// Whether it is an earlier state of the same object: servers that lag behind tell such.
     pub(super) fn is_older_than(&self, known: &Self) -> bool {
         let number = |version: &str| version.parse::<u64>().ok();
@@ -122,9 +148,9 @@ impl ObjectState {
                 .is_some_and(|(new, known)| new < known)
     }
 
-    /// Takes newer facts; gives back what was sent before.
-    pub(super) fn replace_facts(&mut self, new: Self) -> Sent {
-        std::mem::replace(self, new).sent
+    /// Takes newer facts; gives back what was known before.
+    pub(super) fn replace_facts(&mut self, new: Self) -> Self {
+        std::mem::replace(self, new)
     }
 
     /// Its content counts as not sent, although the file is wanted.

@@ -167,7 +167,7 @@ impl Dispatcher {
                     DeleteProof::Deselected
                 };
                 let deletes = operations.delete && !destination.keeps_unselected;
-                effects.push(remove(destination, &id, &path, deletes, proof));
+                effects.push(remove(destination, &id, &path, deletes, proof, None));
             }
         }
         lacking
@@ -190,6 +190,7 @@ impl Dispatcher {
                         &path,
                         unproven,
                         DeleteProof::TypeGone,
+                        None,
                     ));
                 }
             }

@@ -1,8 +1,10 @@
 //! What follows from what was seen.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use reverser_api::git_destination::SecretsMode;
+use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
 use reverser_core::canon::Manifest;
 use reverser_core::ignore::{Ignored, IgnoredField};
@@ -42,6 +44,8 @@ pub enum ToWriter {
         wanted: Wanted,
         /// The content.
         content: Box<str>,
+        /// Whose change it is; nothing where no change was seen.
+        origin: Option<Arc<Origin>>,
     },
     /// A file is not wanted any more.
     Remove {
@@ -49,6 +53,8 @@ pub enum ToWriter {
         path: RepoPath,
         /// Why it may go; without a reason it stays.
         proof: Option<DeleteProof>,
+        /// Whose change it is; nothing where no change was seen.
+        origin: Option<Arc<Origin>>,
     },
     /// What is known about the types of this destination.
     Knowledge(Box<Knowledge>),
@@ -100,6 +106,20 @@ impl<'a> Content<'a> {
             manifest,
             plain: None,
         }
+    }
+
+    pub(super) fn manifest(&self) -> &Manifest<'a> {
+        &self.manifest
+    }
+
+    /// The id of the form in which nothing is left out.
+    pub(super) fn form(&mut self) -> BlobId {
+        self.plain.get_or_insert_with(|| written(&self.manifest)).0
+    }
+
+    /// The same, if it was asked for before.
+    pub(super) fn known_form(&self) -> Option<BlobId> {
+        self.plain.as_ref().map(|(blob, _)| *blob)
     }
 
     /// The content in a destination's form; nothing if it does not want the object at all.

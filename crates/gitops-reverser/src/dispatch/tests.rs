@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reverser_core::attribution::{How, Verdict};
 use reverser_core::catalogue::{Catalogue, ServedType};
 use reverser_core::selection::Exclusions;
 use reverser_git::Scheme;
@@ -13,16 +14,19 @@ use crate::routing::{Configuration, RoutingOptions};
 use crate::settings::AllowedRepoUrls;
 
 /// A namespace `shop` with a destination, whose writer is a map of files.
-struct World {
+pub(super) struct World {
     dispatcher: Dispatcher,
     configuration: Configuration,
     files: BTreeMap<String, String>,
     removed: Vec<(String, Option<DeleteProof>)>,
     listed_again: usize,
     knowledge: Knowledge,
+    pub(super) attribution: Attribution,
+    /// Each change that was sent, with who made it.
+    pub(super) authors: Vec<String>,
 }
 
-fn config_maps() -> Scope {
+pub(super) fn config_maps() -> Scope {
     let type_key = TypeKey::new("", "v1", "configmaps").unwrap();
     Scope {
         type_key,
@@ -64,8 +68,21 @@ fn labelled(name: &str, version: u64, value: &str, labels: &Value) -> Box<str> {
         .into()
 }
 
+/// Who made a change, and `-` where none was seen.
+fn author(origin: Option<&Arc<Origin>>) -> String {
+    let Some(origin) = origin else {
+        return "-".to_owned();
+    };
+    match origin.verdict(None).0 {
+        Verdict::Named(user, How::Exact) => user.name().to_owned(),
+        Verdict::Named(user, How::Coalesced) => format!("{} (coalesced)", user.name()),
+        Verdict::Ambiguous => "several".to_owned(),
+        Verdict::Unseen => format!("unknown {}", origin.manager().unwrap_or_default()),
+    }
+}
+
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut configuration = Configuration::default();
         configuration
             .namespaces
@@ -79,8 +96,13 @@ impl World {
         configuration
             .destinations
             .insert(Id::new("shop", "prod"), object("prod", &destination));
+        let attribution = Attribution::default();
+        attribution.listen(true);
+        let noise = NoiseFilter::without([]).unwrap();
         let mut world = Self {
-            dispatcher: Dispatcher::new(NoiseFilter::without([]).unwrap()),
+            dispatcher: Dispatcher::new(noise, attribution.clone()),
+            attribution,
+            authors: Vec::new(),
             configuration,
             files: BTreeMap::new(),
             removed: Vec::new(),
@@ -91,7 +113,7 @@ impl World {
         world
     }
 
-    fn rule(&mut self, name: &str, change: &Value) {
+    pub(super) fn rule(&mut self, name: &str, change: &Value) {
         let mut spec =
             json!({"destinationRef": {"name": "prod"}, "rules": [{"resources": ["configmaps"]}]});
         for (key, value) in change.as_object().unwrap() {
@@ -123,12 +145,12 @@ impl World {
         self.apply(effects);
     }
 
-    fn observe(&mut self, observation: Observation) {
+    pub(super) fn observe(&mut self, observation: Observation) {
         let effects = self.dispatcher.observe(&config_maps(), observation);
         self.apply(effects);
     }
 
-    fn see(&mut self, object: Box<str>) {
+    pub(super) fn see(&mut self, object: Box<str>) {
         self.observe(Observation::Seen {
             object,
             live: true,
@@ -136,7 +158,7 @@ impl World {
         });
     }
 
-    fn list(&mut self, objects: Vec<Box<str>>) {
+    pub(super) fn list(&mut self, objects: Vec<Box<str>>) {
         self.observe(Observation::ListStarted);
         for object in objects {
             self.observe(Observation::Seen {
@@ -152,10 +174,29 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::ListAgain(_) => self.listed_again += 1,
-                Effect::Writer(_, _, ToWriter::Put { path, content, .. }) => {
+                Effect::Writer(
+                    _,
+                    _,
+                    ToWriter::Put {
+                        path,
+                        content,
+                        origin,
+                        ..
+                    },
+                ) => {
+                    self.authors.push(author(origin.as_ref()));
                     self.files.insert(path.to_string(), content.into());
                 }
-                Effect::Writer(_, _, ToWriter::Remove { path, proof }) => {
+                Effect::Writer(
+                    _,
+                    _,
+                    ToWriter::Remove {
+                        path,
+                        proof,
+                        origin,
+                    },
+                ) => {
+                    self.authors.push(author(origin.as_ref()));
                     if proof.is_some() {
                         self.files.remove(path.as_str());
                     }

@@ -5,13 +5,11 @@ use tokio::sync::watch;
 
 use super::parts::Parts;
 use crate::admission::{self, AdmissionSettings, Watched};
+use crate::attribution::Attribution;
 use crate::telemetry::Telemetry;
 
 pub(super) struct Authors {
     watched: watch::Sender<Option<Watched>>,
-    /// Whether the API server asks, so that an author can be expected.
-    #[expect(dead_code, reason = "changes that have no author yet will wait for it")]
-    pub(super) registered: watch::Receiver<bool>,
 }
 
 impl Authors {
@@ -19,7 +17,6 @@ impl Authors {
     pub(super) fn unknown() -> Self {
         Self {
             watched: watch::channel(None).0,
-            registered: watch::channel(false).1,
         }
     }
 
@@ -27,20 +24,25 @@ impl Authors {
     pub(super) fn register(
         client: Client,
         settings: &AdmissionSettings,
+        attribution: &Attribution,
         telemetry: &Telemetry,
         parts: &mut Parts,
     ) -> Self {
         let (watched, watched_rx) = watch::channel(None);
-        let (registered_tx, registered) = watch::channel(false);
+        let (registered_tx, mut registered) = watch::channel(false);
         let (settings, telemetry) = (settings.clone(), telemetry.clone());
         parts.spawn(
             "the registration of the webhook",
             admission::register(client, settings, watched_rx, registered_tx, telemetry),
         );
-        Self {
-            watched,
-            registered,
-        }
+        let attribution = attribution.clone();
+        parts.spawn("the wait for authors", async move {
+            // Whoever tells whether the webhook is registered ends the process if it ends.
+            while registered.changed().await.is_ok() {
+                attribution.listen(*registered.borrow_and_update());
+            }
+        });
+        Self { watched }
     }
 
     /// What the API server should ask about from now on.

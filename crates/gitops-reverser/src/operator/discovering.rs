@@ -1,7 +1,6 @@
 //! Asks what the cluster serves: at start, now and then, and when a definition changes.
 
 use std::collections::BTreeMap;
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +45,8 @@ struct Defining {
 struct Followed {
     listing: BTreeMap<String, i64>,
     known: Option<BTreeMap<String, i64>>,
+    /// Whoever may not list them is told so, and not again.
+    refused: bool,
 }
 
 impl Followed {
@@ -72,25 +73,34 @@ impl Followed {
     }
 }
 
+/// An error is followed by a new list; what is known stays known.
 enum Event {
-    Crd(watcher::Event<PartialObjectMeta<CustomResourceDefinition>>),
-    Service(watcher::Event<PartialObjectMeta<APIService>>),
+    Crd(watcher::Result<watcher::Event<PartialObjectMeta<CustomResourceDefinition>>>),
+    Service(watcher::Result<watcher::Event<PartialObjectMeta<APIService>>>),
 }
 
 impl Defining {
     fn take(&mut self, event: Event) {
         match event {
-            Event::Crd(event) => self
+            Event::Crd(Err(_)) => self.crds.refused = true,
+            Event::Service(Err(_)) => self.services.refused = true,
+            Event::Crd(Ok(event)) => self
                 .crds
                 .take(event, |crd| crd.metadata.generation.unwrap_or_default()),
             // An APIService that follows a CustomResourceDefinition defines nothing by itself.
-            Event::Service(event) => self.services.take(event, |service| {
+            Event::Service(Ok(event)) => self.services.take(event, |service| {
                 let label = service
                     .labels()
                     .get("kube-aggregator.kubernetes.io/automanaged");
                 i64::from(label.is_none_or(|value| value != "true"))
             }),
         }
+    }
+
+    /// Whether both were listed, or cannot be.
+    fn is_settled(&self) -> bool {
+        let settled = |followed: &Followed| followed.known.is_some() || followed.refused;
+        settled(&self.crds) && settled(&self.services)
     }
 
     fn served(&self, catalogue: &Catalogue) -> Served {
@@ -143,20 +153,26 @@ pub(super) async fn follow(
         Api::<PartialObjectMeta<APIService>>::all(client),
         watcher::Config::default(),
     );
-    // An error is followed by a new list; what is known stays known.
     let mut changes = std::pin::pin!(futures::stream::select(
-        crds.default_backoff()
-            .filter_map(|event| ready(event.ok().map(Event::Crd))),
-        services
-            .default_backoff()
-            .filter_map(|event| ready(event.ok().map(Event::Service))),
+        crds.default_backoff().map(Event::Crd),
+        services.default_backoff().map(Event::Service),
     ));
     let mut defining = Defining::default();
     let mut known = Catalogue::default();
     let mut last = Served::default();
     let mut wait = FIRST_WAIT;
+    // The first answer is whole: whoever looks only once has to know of types that are gone.
+    let definitions = async {
+        while !defining.is_settled()
+            && let Some(event) = changes.next().await
+        {
+            defining.take(event);
+        }
+    };
+    let definitions = tokio::time::timeout(FIRST_WAIT, definitions);
+    let (mut discovered, _) = tokio::join!(discover(&asking, &known), definitions);
     loop {
-        let next = match discover(&asking, &known).await {
+        let next = match discovered {
             Ok(found) => {
                 wait = FIRST_WAIT;
                 for FailedGroup {
@@ -206,5 +222,6 @@ pub(super) async fn follow(
             }
             () = tokio::time::sleep(next) => {}
         }
+        discovered = discover(&asking, &known).await;
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use super::parts::Parts;
 use super::redacting::{self, KeySource};
 use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
+use crate::attribution::Attribution;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
 use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
@@ -26,6 +27,8 @@ pub struct Ends {
     pub writers: StartWriter,
     /// By what Secrets are redacted.
     pub redaction: KeySource,
+    /// Whose changes they are.
+    pub attribution: Attribution,
     /// Whether types are listed namespace by namespace from the start, and not everywhere where
     /// that is allowed: for somebody who wants few namespaces of many.
     pub namespaces_first: bool,
@@ -55,6 +58,7 @@ impl Ends {
     pub(super) async fn of_installation(
         client: &Client,
         settings: &OperatorSettings,
+        attribution: Attribution,
     ) -> Result<Self, OperatorError> {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
@@ -87,6 +91,7 @@ impl Ends {
             statuses,
             writers: Box::new(writers),
             redaction: redacting::in_cluster(client.clone(), &settings.namespace),
+            attribution,
             namespaces_first: false,
             progress: Arc::default(),
             parts,
@@ -122,6 +127,7 @@ impl OperatorSettings {
             limits: self.limits,
             poll: self.poll,
             deletes_cap: self.deletes_cap,
+            grace: self.attribution.grace,
             committer: self.committer.clone(),
             installation: Installation {
                 cluster_uid,

@@ -104,7 +104,10 @@ pub fn key_of_operator(client: Client, namespace: &str) -> KeySource {
         let api: Api<Secret> = Api::namespaced(client.clone(), &namespace);
         let told = format!("the Secret {namespace}/{SECRET} cannot be had: ");
         async move {
-            let secret = api.get(SECRET).await.map_err(|error| error.to_string());
+            let secret = api.get(SECRET).await.map_err(|error| match error {
+                kube::Error::Api(status) => status.message,
+                error => error.to_string(),
+            });
             secret.and_then(key_in).map_err(|why| told + &why)
         }
         .boxed()

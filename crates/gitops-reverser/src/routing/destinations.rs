@@ -158,6 +158,8 @@ fn commit_settings(repo: &GitRepoConfig) -> Result<CommitSettings, String> {
         subject_prefix: commit.subject_prefix,
         committer_name: committer.name,
         committer_email: committer.email,
+        author_mode: commit.author_mode,
+        author_domain: commit.author_email_domain,
     })
 }
 

@@ -93,6 +93,9 @@ pub enum BadValue {
          first and last a letter or digit; write one, such as gitops-reverser-system"
     )]
     Namespace(String),
+    /// Not where a ConfigMap is.
+    #[error("{0:?} is not where a ConfigMap is; write its namespace and name, such as ops/authors")]
+    ConfigMap(String),
     /// No cap, and not the word for none.
     #[error(
         "{0:?} is neither a whole number nor none; write none to remove all that has to go, 0 to \

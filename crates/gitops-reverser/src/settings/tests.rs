@@ -3,6 +3,7 @@ use std::net::Ipv6Addr;
 use clap::Parser as _;
 
 use super::*;
+
 use crate::command_line::{Command, CommandLine};
 
 fn read(flags: &[&str]) -> Result<Settings, SettingsError> {
@@ -60,6 +61,12 @@ fn without_flags_everything_is_as_documented() {
             secrets_mode: SecretsMode::AsIs,
         },
         committer: Person::new("GitOps Reverser", "noreply@configbutler.ai").unwrap(),
+        attribution: AttributionSettings {
+            grace: Duration::from_millis(250),
+            ttl: Duration::from_mins(1),
+            max_entries: 10_000,
+            author_map: None,
+        },
         webhook: WebhookSettings {
             address: Some((Ipv6Addr::UNSPECIFIED, 9443).into()),
             url: None,
@@ -130,6 +137,10 @@ fn every_flag_is_read() {
         "--secrets-mode=Skip",
         "--committer-name=Bot",
         "--committer-email=bot@example.com",
+        "--attribution-grace-ms=0",
+        "--attribution-ttl-sec=5",
+        "--attribution-max-entries=6",
+        "--author-map-configmap=ops/authors",
         "--webhook-bind-address=0",
         "--webhook-url=https://h:1/a",
         "--webhook-service-name=hook",
@@ -188,6 +199,15 @@ fn every_flag_is_read() {
             secrets_mode: SecretsMode::Skip,
         },
         committer: Person::new("Bot", "bot@example.com").unwrap(),
+        attribution: AttributionSettings {
+            grace: Duration::ZERO,
+            ttl: Duration::from_secs(5),
+            max_entries: 6,
+            author_map: Some(AuthorMapName {
+                namespace: "ops".into(),
+                name: "authors".into(),
+            }),
+        },
         webhook: WebhookSettings {
             address: None,
             url: Some("https://h:1/a".into()),
@@ -403,6 +423,19 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "committer-email",
         "a@b>",
         "angle bracket; write a name such as GitOps Reverser, and an address",
+    ),
+    ("attribution-grace-ms", "10001", "from 0 to 10000"),
+    ("attribution-ttl-sec", "0", "from 1 to 3600"),
+    ("attribution-max-entries", "many", "from 1 to 1000000"),
+    (
+        "author-map-configmap",
+        "authors",
+        r#""authors" is not where a ConfigMap is; write its namespace and name"#,
+    ),
+    (
+        "author-map-configmap",
+        "ops/Authors",
+        "is not where a ConfigMap is",
     ),
     (
         "webhook-bind-address",

@@ -8,6 +8,7 @@ use reverser_api::git_destination::SecretsMode;
 use reverser_git::Scheme;
 
 use super::{BadValue, DeletesCap, ExcludedType, duration};
+use crate::attribution::AuthorMapName;
 use crate::telemetry::logging::{LogFilter, LogFormat};
 
 pub(super) fn boolean(text: &str) -> Result<bool, BadValue> {
@@ -191,6 +192,21 @@ pub(super) fn namespace(text: &str) -> Result<String, BadValue> {
     } else {
         Err(BadValue::Namespace(text.to_owned()))
     }
+}
+
+/// `namespace/name`
+pub(super) fn config_map(text: &str) -> Result<AuthorMapName, BadValue> {
+    let bad = || BadValue::ConfigMap(text.to_owned());
+    let (in_namespace, name) = text.split_once('/').ok_or_else(bad)?;
+    let is_name =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    if name.is_empty() || name.len() > 253 || !name.bytes().all(is_name) {
+        return Err(bad());
+    }
+    Ok(AuthorMapName {
+        namespace: namespace(in_namespace).map_err(|_| bad())?,
+        name: name.to_owned(),
+    })
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, BadValue> {

@@ -50,6 +50,9 @@ pub struct Metrics {
     pub(super) rebase_retries: Counter,
     pub(super) push_retries: Family<BranchLabels, Counter>,
     pub(super) discovery_errors: Counter,
+    pub(super) enrich_hits: Counter,
+    pub(super) enrich_misses: Counter,
+    pub(super) kv_evictions: Counter,
     pub(super) lease_acquire_failures: Family<WorkerLabels, Counter>,
     pub(super) event_to_push: Histogram,
     pub(super) push_duration: Histogram,
@@ -73,6 +76,9 @@ impl Metrics {
             rebase_retries: Counter::default(),
             push_retries: Family::default(),
             discovery_errors: Counter::default(),
+            enrich_hits: Counter::default(),
+            enrich_misses: Counter::default(),
+            kv_evictions: Counter::default(),
             lease_acquire_failures: Family::default(),
             event_to_push: Histogram::new(EVENT_TO_PUSH_BUCKETS),
             push_duration: Histogram::new(PUSH_BUCKETS),
@@ -137,6 +143,9 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         rebase_retries,
         push_retries,
         discovery_errors,
+        enrich_hits,
+        enrich_misses,
+        kv_evictions,
         lease_acquire_failures,
         event_to_push,
         push_duration,
@@ -147,7 +156,7 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         webhook_certificate_end,
     } = metrics;
     #[rustfmt::skip]
-    let all: [(Description, &dyn EncodeMetric); 18] = [
+    let all: [(Description, &dyn EncodeMetric); 21] = [
         (about("objects_scanned", "Objects that were read from the API server, by lists and by watches"), objects_scanned),
         (about("events_processed", "Watch events that were processed, whether an object of theirs is selected or not"), events_processed),
         (about("objects_written", "Objects whose files were created or changed by a pushed commit"), objects_written),
@@ -158,6 +167,9 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         (about("rebase_retries", "Batches that were computed again because somebody else had moved the branch"), rebase_retries),
         (about("push_retries", "Pushes that failed and were tried again"), push_retries),
         (about("discovery_errors", "Groups of the API server whose types could not be found out"), discovery_errors),
+        (about("enrich_hits", "Changes that a user was found for"), enrich_hits),
+        (about("enrich_misses", "Changes that nobody was found for, and that the operator is the author of"), enrich_misses),
+        (about("kv_evictions", "Records of who tried what that had to go before their time, for want of room"), kv_evictions),
         (about("lease_acquire_failures", "Attempts to take or renew a Lease that failed, by the name of the Lease"), lease_acquire_failures),
         (measured("event_to_push", Unit::Seconds, "Time from the watch event of a change until the remote confirmed its commit"), event_to_push),
         (measured("push_duration", Unit::Seconds, "Time that a push took, from the start of git until the remote confirmed"), push_duration),

@@ -6,8 +6,8 @@ use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 use super::facts::{
     AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
     CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DestinationInSync,
-    DiscoveryFailed, EventProcessed, ObjectsListed, PushRetried, Serving, Started, Stopping,
-    WebhookNotRegistered, WebhookRegistered,
+    DiscoveryFailed, EventProcessed, NobodyAsked, ObjectsListed, PushRetried, Serving, Started,
+    Stopping, WebhookNotRegistered, WebhookRegistered,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
@@ -104,6 +104,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
     telemetry.emit(WebhookNotRegistered {
         reason: "forbidden",
     });
+    telemetry.emit(NobodyAsked);
     telemetry.emit(WebhookRegistered {
         name: "gitops-reverser",
         types: 17,

@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::Complaint;
 use super::repository::SCHEMES;
+use crate::attribution::Attribution;
 use crate::http::Readiness;
 use crate::operator::{
     self, Ends, KeySource, OperatorError, OperatorSettings, Parts, Progress, StartWriter,
 };
 use crate::routing::{Configuration, RoutingOptions};
-use crate::settings::AllowedRepoUrls;
+use crate::settings::{AllowedRepoUrls, AttributionSettings};
 use crate::status::Statuses;
 use crate::telemetry::{Telemetry, metrics};
 use crate::watch::WatchSettings;
@@ -70,6 +71,7 @@ impl Pass {
             statuses: statuses_tx,
             writers,
             redaction,
+            attribution: Attribution::default(),
             namespaces_first,
             progress: progress.clone(),
             parts,
@@ -156,6 +158,7 @@ pub fn settings(
         workers_max_global: 4,
         workers_max_per_repo: 4,
         deletes_cap: None,
+        attribution: AttributionSettings::default(),
         committer,
         instance_id: "mirror".to_owned(),
         namespace: "local".to_owned(),

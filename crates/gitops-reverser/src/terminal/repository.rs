@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use reverser_api::conditions::remote_reason;
 use reverser_core::base_folder::BaseFolder;
 use reverser_git::{
     AtPath, BranchName, Credentials, FetchError, FolderPath, Git, History, HistoryError,
     LocalRepository, RemoteFailure, RemoteUrl, Scheme,
 };
 
+use super::comparison::Branch;
 use super::exit::{Complaint, Exit};
 use crate::command_line::RepositoryArguments;
+use crate::routing::Refusal;
 use crate::writer::{Access, AccessSource};
 
 /// All that can be written here: a laptop's user decides for themself.
@@ -32,6 +35,8 @@ pub struct Repository {
     pub folder: BaseFolder,
     /// Where clones are kept.
     pub work_dir: PathBuf,
+    /// Whether it is still to be created.
+    is_new: bool,
 }
 
 /// What is going to be done with it.
@@ -70,13 +75,21 @@ impl Repository {
         let work_dir = work_dir
             .clone()
             .unwrap_or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
-        let (url, local) = if let Some(path) = path_in(repo) {
-            let local = local(&git, &path, &branch, purpose)?;
-            (url_of(&local)?, Some(local))
+        let (url, local, is_new) = if let Some(path) = path_in(repo) {
+            let found = local(&git, &path, &branch, purpose)?;
+            let is_new = found.is_none();
+            let local = match found {
+                Some(found) => found,
+                None => LocalRepository {
+                    git_dir: std::path::absolute(&path).map_err(Complaint::failed)?,
+                    checked_out: Vec::new(),
+                },
+            };
+            (url_of(&local)?, Some(local), is_new)
         } else {
             let url = RemoteUrl::parse(repo, SCHEMES)
                 .map_err(|error| Complaint::new(Exit::RepositoryUnusable, error.to_string()))?;
-            (url, None)
+            (url, None, false)
         };
         Ok(Self {
             git,
@@ -85,7 +98,14 @@ impl Repository {
             branch,
             folder,
             work_dir,
+            is_new,
         })
+    }
+
+    /// Whether it holds nothing yet because it does not exist.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// With what it is reached: whatever the user's own Git would use.
@@ -94,21 +114,54 @@ impl Repository {
         Credentials::of_user(&self.git, &self.url)
     }
 
-    /// The same for a writer, which asks each time.
+    /// The same for a writer, which asks each time. A repository that is new is created here, when
+    /// there is something to write, and not before.
     #[must_use]
     pub fn access(&self) -> AccessSource {
         let this = self.clone();
         Arc::new(move || {
             let this = this.clone();
-            let asked = tokio::task::spawn_blocking(move || this.credentials());
+            let asked = tokio::task::spawn_blocking(move || {
+                this.create()?;
+                Ok(this.credentials())
+            });
             async move {
+                let broken = |error: &dyn std::fmt::Display| Refusal {
+                    reason: remote_reason::CREDENTIALS_REFUSED,
+                    message: error.to_string(),
+                };
+                let asked: Result<Credentials, std::io::Error> =
+                    asked.await.map_err(|error| broken(&error))?;
                 Ok(Access {
-                    credentials: asked.await.unwrap_or_default(),
+                    credentials: asked.map_err(|error| broken(&error))?,
                     signer: None,
                 })
             }
             .boxed()
         })
+    }
+
+    fn create(&self) -> std::io::Result<()> {
+        if let Some(local) = self.local.as_ref().filter(|_| self.is_new)
+            && !local.git_dir.join("HEAD").exists()
+        {
+            LocalRepository::create(&self.git, &local.git_dir, &self.branch).map_err(|error| {
+                let shown = local.git_dir.display();
+                std::io::Error::other(format!("no repository can be created at {shown}: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The branch as it stands now.
+    pub fn fetch(&self) -> Result<Branch, Complaint> {
+        Branch::fetch(
+            self.git.clone(),
+            &self.url,
+            &self.branch,
+            self.credentials(),
+            &self.work_dir,
+        )
     }
 
     /// The branch with all of its past.
@@ -203,24 +256,20 @@ fn path_in(repo: &str) -> Option<PathBuf> {
     })
 }
 
+/// What is there; nothing where it is to be created.
 fn local(
     git: &Git,
     path: &Path,
     branch: &BranchName,
     purpose: Purpose,
-) -> Result<LocalRepository, Complaint> {
+) -> Result<Option<LocalRepository>, Complaint> {
     let unusable = |why: String| Complaint::new(Exit::RepositoryUnusable, why);
     let shown = path.display();
     let found = LocalRepository::look(git, path)
         .map_err(|error| unusable(format!("{shown} cannot be read: {error}")))?;
     let found = match (found, purpose) {
         (AtPath::Repository(found), _) => found,
-        (AtPath::Nothing, Purpose::Write) => {
-            LocalRepository::create(git, path, branch).map_err(|error| {
-                let why = format!("no repository can be created at {shown}: {error}");
-                Complaint::new(Exit::RepositoryRefused, why)
-            })?
-        }
+        (AtPath::Nothing, Purpose::Write) => return Ok(None),
         (AtPath::Nothing, Purpose::Read) => {
             return Err(unusable(format!(
                 "there is no repository at {shown}: check --repo"
@@ -246,7 +295,7 @@ fn local(
             ),
         ));
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 fn url_of(local: &LocalRepository) -> Result<RemoteUrl, Complaint> {

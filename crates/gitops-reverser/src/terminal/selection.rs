@@ -28,7 +28,7 @@ use super::cluster::Cluster;
 use super::exit::{Complaint, Exit};
 use super::repository::Repository;
 use super::{label_text, redaction_key};
-use crate::command_line::{SecretsArgument, SelectionArguments};
+use crate::command_line::SelectionArguments;
 use crate::identity::Id;
 use crate::operator::KeySource;
 use crate::routing::Configuration;
@@ -82,11 +82,7 @@ impl Selection {
             include: include.clone(),
             exclude: exclude.clone(),
             selector,
-            secrets: match secrets {
-                SecretsArgument::AsIs => SecretsMode::AsIs,
-                SecretsArgument::Redact => SecretsMode::Redact,
-                SecretsArgument::Skip => SecretsMode::Skip,
-            },
+            secrets: secrets.map_or(SecretsMode::Redact, Into::into),
             key: redaction_key
                 .clone()
                 .unwrap_or_else(redaction_key::default_path),

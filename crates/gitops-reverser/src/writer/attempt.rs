@@ -4,18 +4,22 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reverser_core::attribution::Verdict;
+use reverser_core::author::AuthorMap;
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::canon::say_the_same;
-use reverser_core::commit_message::{Attribution, message};
+use reverser_core::commit_message::message;
 use reverser_core::object_key::TypeKey;
-use reverser_core::plan::{Delete, MassDelete, Plan, Proofs, PrunePolicy, Put, TreeFile, Wanted};
+use reverser_core::plan::{MassDelete, Plan, Proofs, PrunePolicy, Put, TreeFile, Wanted};
 use reverser_core::repo_path::RepoPath;
+use reverser_core::transition_log::{Change as LoggedChange, Credit, Share, lay};
 use reverser_git::{
     Change, CommitId, CommitPlan, CommitTime, EntryKind, FolderPath, Mirror, PathRefusal, Person,
-    PushOptions, PushOutcome, RefusedChange, Stamp,
+    PushOptions, PushOutcome, RefusalKind, RefusedChange, Stamp,
 };
 
+use super::authors::RefusedAuthors;
 use super::common::Common;
 use super::contents::Contents;
 use super::doubt::Doubt;
@@ -23,8 +27,8 @@ use super::refusals::{self, local};
 use super::state::{SetAside, plan_of};
 use super::{Access, WriterSettings};
 use crate::identity::Id;
-use crate::routing::Refusal;
-use crate::telemetry::facts::{BatchPushed, CommitPushed};
+use crate::routing::{CommitSettings, Refusal};
+use crate::telemetry::facts::{BatchPushed, ChangesAttributed, CommitPushed};
 use crate::telemetry::labels::{BranchLabels, DestinationLabels, TypeLabels};
 
 /// What an attempt needs.
@@ -56,7 +60,11 @@ pub(super) struct Job {
     pub(super) equal_in_form: Arc<HashMap<RepoPath, (BlobId, BlobId)>>,
     pub(super) set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     pub(super) first_mirror: bool,
-    pub(super) subject_prefix: Option<String>,
+    pub(super) commit: CommitSettings,
+    /// The changes since the last push, and whose they are.
+    pub(super) log: Vec<LoggedChange>,
+    /// Users whom the server does not take as authors.
+    pub(super) refused_authors: Arc<RefusedAuthors>,
     pub(super) committer: Person,
     /// Whether a refused push is worth narrowing down.
     pub(super) narrow: bool,
@@ -104,12 +112,11 @@ pub(super) struct Finished {
     pub(super) pushes: usize,
 }
 
-/// Some of the changes of one job.
+/// Some of the changes of one job: what one commit holds.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) job: usize,
-    pub(super) puts: Vec<Put>,
-    pub(super) deletes: Vec<Delete>,
+    pub(super) share: Share,
 }
 
 /// What became of a push.
@@ -156,34 +163,54 @@ impl Attempt {
             job.contents
                 .stage(self.mirror.staged())
                 .map_err(|error| local(&error))?;
-            job.done.stopped = plan.stopped;
+            job.done.stopped.clone_from(&plan.stopped);
             job.done.capped = plan.capped;
             if job.doubt.is_whole() {
-                job.done.unselected = Some(plan.unselected);
+                job.done.unselected = Some(plan.unselected.clone());
             }
             job.done.planned = plan.puts.len() + plan.deletes.len();
             let deletes = plan.deletes.iter();
             job.done.deletes = deletes.map(|delete| delete.path().clone()).collect();
-            if job.done.planned > 0 {
-                parts.push(Part {
-                    job: at,
-                    puts: plan.puts,
-                    deletes: plan.deletes,
-                });
-            }
+            let shares = lay(&job.log, &plan, &job.ground());
+            parts.extend(shares.into_iter().map(|share| Part { job: at, share }));
         }
+        self.count_named();
         match self.push(&parts)? {
+            Tried::Refused(refusal) if refusal.kind == RefusalKind::Author => {
+                self.push_without_authors(&parts, &refusal)
+            }
             Tried::Refused(refusal) => self.narrow(parts, &refusal),
             tried => Ok(tried),
+        }
+    }
+
+    /// Counts for how many changes a user was found. One that goes to several places counts once.
+    fn count_named(&self) {
+        let (mut named, mut unknown) = (0, 0);
+        for change in self.jobs.iter().flat_map(|job| &job.log) {
+            if change.origin.counts() {
+                match change.origin.verdict(change.old).0 {
+                    Verdict::Named(..) => named += 1,
+                    Verdict::Ambiguous | Verdict::Unseen => unknown += 1,
+                }
+            }
+        }
+        if named + unknown > 0 {
+            let telemetry = &self.common.telemetry;
+            telemetry.emit(ChangesAttributed { named, unknown });
         }
     }
 
     /// Commits and pushes these changes.
     pub(super) fn push(&mut self, parts: &[Part]) -> Result<Tried, Refusal> {
         let time = jiff::Timestamp::now().as_second();
+        let authors = self.common.authors();
         let plans: Vec<CommitPlan> = parts
             .iter()
-            .map(|part| commit_plan(&self.settings, &self.jobs[part.job], part, time))
+            .map(|part| {
+                let job = &self.jobs[part.job];
+                commit_plan(&self.settings, job, &part.share, &authors, time)
+            })
             .collect::<Result<_, _>>()?;
         let committed = self
             .mirror
@@ -191,7 +218,7 @@ impl Attempt {
             .map_err(|error| local(&error))?;
         for RefusedChange { commit, path, why } in &committed.refused {
             let job = &mut self.jobs[parts[*commit].job];
-            note_left_out(job, &parts[*commit], path, why);
+            note_left_out(job, &parts[*commit].share, path, why);
         }
         let Some(prepared) = &committed.prepared else {
             return Ok(Tried::Written);
@@ -229,13 +256,14 @@ impl Attempt {
             let job = &mut self.jobs[part.job];
             job.done.pushed = Some((*commit, time));
             since_events.extend(job.events.drain(..).map(|event| event.elapsed()));
-            let sizes = part.puts.iter().map(|put| job.contents.size_of(put.blob));
+            let Share { puts, deletes, .. } = &part.share;
+            let sizes = puts.iter().map(|put| job.contents.size_of(put.blob));
             self.common.telemetry.emit(CommitPushed {
                 branch: &self.branch,
                 destination: &DestinationLabels::new(&job.id.namespace, &job.id.name),
                 commit,
-                written: &written_types(&self.common, &part.puts),
-                deleted: part.deletes.len(),
+                written: &written_types(&self.common, puts),
+                deleted: deletes.len(),
                 bytes: sizes.sum(),
             });
         }
@@ -250,7 +278,7 @@ impl Attempt {
 
 /// A change that the clone did not take: its content is to be sent again, or something that is not
 /// ours stands in its place.
-fn note_left_out(job: &mut Job, part: &Part, path: &reverser_git::RepoPath, why: &PathRefusal) {
+fn note_left_out(job: &mut Job, part: &Share, path: &reverser_git::RepoPath, why: &PathRefusal) {
     if matches!(why, PathRefusal::ContentMissing { .. }) {
         job.done.content_missing += 1;
         return;
@@ -383,41 +411,45 @@ fn git_id(blob: BlobId) -> reverser_git::BlobId {
 fn commit_plan(
     settings: &WriterSettings,
     job: &Job,
-    part: &Part,
+    share: &Share,
+    authors: &AuthorMap,
     time: i64,
 ) -> Result<CommitPlan, Refusal> {
-    let path = |path: &RepoPath| git_path(&job.folder, path);
-    let mut changes = Vec::with_capacity(part.puts.len() + part.deletes.len());
-    for put in &part.puts {
+    let path = |path: &RepoPath| {
+        reverser_git::RepoPath::parse(&job.folder.join(path)).map_err(|error| local(&error))
+    };
+    let Share {
+        credit,
+        puts,
+        deletes,
+    } = share;
+    let mut changes = Vec::with_capacity(puts.len() + deletes.len());
+    for put in puts {
         changes.push(Change::Put {
             path: path(&put.path)?,
             blob: git_id(put.blob),
         });
     }
-    for delete in &part.deletes {
+    for delete in deletes {
         changes.push(Change::Delete {
             path: path(delete.path())?,
         });
     }
-    let stamp = Stamp {
-        person: job.committer.clone(),
+    let stamp = |person: Person| Stamp {
+        person,
         time: CommitTime::utc(u64::try_from(time).unwrap_or_default()),
     };
-    let attribution = if job.first_mirror {
-        Attribution::Reconcile
-    } else {
-        Attribution::Unknown
-    };
+    let first_mirror = job.first_mirror && *credit == Credit::Reconcile;
     Ok(CommitPlan {
         folder: folder_path(&job.folder)?,
-        author: stamp.clone(),
-        committer: stamp,
+        author: stamp(job.author_of(credit, authors)),
+        committer: stamp(job.committer.clone()),
         message: message(
-            job.subject_prefix.as_deref(),
-            &part.puts,
-            &part.deletes,
-            job.first_mirror,
-            attribution,
+            job.commit.subject_prefix.as_deref(),
+            puts,
+            deletes,
+            first_mirror,
+            &job.attributed(credit),
             &settings.installation,
         ),
         changes,

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use reverser_core::author::AuthorMap;
 use reverser_core::object_key::TypeKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pace::Pace;
+use crate::attribution::Attribution;
 use crate::identity::Id;
 use crate::routing::{DEFAULT_PUSHES_PER_MINUTE, Target};
 use crate::telemetry::Telemetry;
@@ -23,6 +25,8 @@ pub type TypeNames = Box<dyn Fn(&TypeKey) -> Option<TypeLabels> + Send + Sync>;
 pub struct Common {
     pub(super) telemetry: Telemetry,
     pub(super) type_names: TypeNames,
+    attribution: Attribution,
+    authors: Mutex<Arc<AuthorMap>>,
     workers: Arc<Semaphore>,
     workers_per_repo: usize,
     repos: Mutex<HashMap<Id, Arc<Repo>>>,
@@ -55,11 +59,40 @@ impl Common {
         Self {
             telemetry,
             type_names,
+            attribution: Attribution::default(),
+            authors: Mutex::default(),
             workers: Arc::new(Semaphore::new(workers)),
             workers_per_repo,
             repos: Mutex::default(),
             active: AtomicUsize::new(0),
             branches: Mutex::default(),
+        }
+    }
+
+    /// Waits for names where they are to be expected.
+    #[must_use]
+    pub fn with_attribution(self, attribution: Attribution) -> Self {
+        Self {
+            attribution,
+            ..self
+        }
+    }
+
+    /// Calls authors so from now on.
+    pub fn set_authors(&self, authors: Arc<AuthorMap>) {
+        *locked(&self.authors) = authors;
+    }
+
+    pub(super) fn authors(&self) -> Arc<AuthorMap> {
+        locked(&self.authors).clone()
+    }
+
+    /// How long a batch waits for the names of its changes.
+    pub(super) fn grace(&self, grace: Duration) -> Duration {
+        if self.attribution.is_listening() {
+            grace
+        } else {
+            Duration::ZERO
         }
     }
 

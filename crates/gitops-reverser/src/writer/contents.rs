@@ -42,6 +42,11 @@ impl Contents {
             .unwrap_or_default()
     }
 
+    /// Whether a content can still be written.
+    pub(super) fn holds(&self, blob: BlobId) -> bool {
+        self.memory.contains_key(&blob) || self.staged.contains_key(&blob)
+    }
+
     /// What was moved to the disk.
     pub(super) fn staged(&self) -> impl Iterator<Item = BlobId> {
         self.staged.keys().copied()

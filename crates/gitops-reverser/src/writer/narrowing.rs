@@ -7,7 +7,10 @@
 //! aside only where something shows that it is about them: another push passed, or the server names
 //! their content. Otherwise the push as a whole counts as refused, and is tried again.
 
+use std::collections::BTreeMap;
+
 use reverser_core::plan::DeleteProof;
+use reverser_core::transition_log::{Share, without_steps};
 use reverser_git::RefusalKind;
 
 use super::attempt::{Attempt, Part, Tried};
@@ -28,23 +31,35 @@ struct Refused {
 }
 
 impl Part {
+    fn is_single(&self) -> bool {
+        self.share.puts.len() + self.share.deletes.len() < 2
+    }
+
     /// Both halves; nothing if it is a single change.
     fn halve(mut self) -> Option<(Self, Self)> {
-        let changes = self.puts.len() + self.deletes.len();
+        let Share {
+            credit,
+            puts,
+            deletes,
+        } = &mut self.share;
+        let changes = puts.len() + deletes.len();
         if changes < 2 {
             return None;
         }
         let half = changes / 2;
-        let deletes = if half <= self.puts.len() {
-            std::mem::take(&mut self.deletes)
+        let later_deletes = if half <= puts.len() {
+            std::mem::take(deletes)
         } else {
-            self.deletes.split_off(half - self.puts.len())
+            deletes.split_off(half - puts.len())
         };
-        let puts = self.puts.split_off(half.min(self.puts.len()));
+        let share = Share {
+            credit: credit.clone(),
+            puts: puts.split_off(half.min(puts.len())),
+            deletes: later_deletes,
+        };
         let second = Self {
             job: self.job,
-            puts,
-            deletes,
+            share,
         };
         Some((self, second))
     }
@@ -58,6 +73,7 @@ impl Attempt {
         refusal: &reverser_git::Refusal,
     ) -> Result<Tried, Refusal> {
         let mut sentence = refusal.reason.clone();
+        let parts = Self::without_steps(parts);
         let (parts, whole): (Vec<Part>, Vec<Part>) = parts
             .into_iter()
             .partition(|part| depends_on_content(refusal.kind) && self.jobs[part.job].narrow);
@@ -86,7 +102,8 @@ impl Attempt {
                 .iter()
                 .any(|single: &Refused| single.part.job == part.job)
             {
-                part.deletes
+                part.share
+                    .deletes
                     .retain(|delete| delete.proof() != DeleteProof::Moved);
             }
             match self.push(std::slice::from_ref(&part))? {
@@ -94,6 +111,13 @@ impl Attempt {
                 Tried::Moved => return Ok(Tried::Moved),
                 Tried::Refused(refusal) if depends_on_content(refusal.kind) => {
                     sentence.clone_from(&refusal.reason);
+                    if part.is_single()
+                        && !names_content(refusal.kind)
+                        && self.passes_without_author(&part)?
+                    {
+                        passed = true;
+                        continue;
+                    }
                     divide(part, &refusal, &mut open, &mut singles);
                 }
                 Tried::Refused(refusal) => self.refuse_whole(part.job, &refusal.reason),
@@ -101,6 +125,19 @@ impl Attempt {
         }
         self.judge(open, singles, passed, &sentence);
         Ok(Tried::Written)
+    }
+
+    /// The same changes with each file in one commit, so that one can be refused without the others.
+    fn without_steps(parts: Vec<Part>) -> Vec<Part> {
+        let mut of_jobs: BTreeMap<usize, Vec<Share>> = BTreeMap::new();
+        for Part { job, share } in parts {
+            of_jobs.entry(job).or_default().push(share);
+        }
+        let of_job = |(job, shares)| {
+            let shares = without_steps(shares).into_iter();
+            shares.map(move |share| Part { job, share })
+        };
+        of_jobs.into_iter().flat_map(of_job).collect()
     }
 
     fn judge(&mut self, open: Vec<Part>, singles: Vec<Refused>, passed: bool, sentence: &str) {
@@ -119,8 +156,9 @@ impl Attempt {
                 self.refuse_whole(part.job, &sentence);
                 continue;
             }
-            let puts = part.puts.into_iter().map(|put| (put.path, Some(put.blob)));
-            let deletes = part.deletes.into_iter();
+            let Share { puts, deletes, .. } = part.share;
+            let puts = puts.into_iter().map(|put| (put.path, Some(put.blob)));
+            let deletes = deletes.into_iter();
             let deletes = deletes.map(|delete| (delete.path().clone(), None));
             let done = &mut self.jobs[part.job].done;
             for (path, blob) in puts.chain(deletes) {

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{
     DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan,
 };
 use reverser_core::repo_path::RepoPath;
+use reverser_core::transition_log::{Change, TransitionLog};
 use reverser_core::window::{Limits, Window};
 use reverser_git::{CommitId, Person};
 
 use super::attempt::{Done, Job};
+use super::authors::RefusedAuthors;
 use super::contents::Contents;
 use super::doubt::Doubt;
 use super::pace::after_failures;
@@ -52,6 +55,8 @@ pub(super) struct DestinationState {
     /// The batch that is being written.
     taken: Window,
     events: Vec<Instant>,
+    /// The changes since the last push, and whose they are.
+    log: TransitionLog,
     pub(super) contents: Contents,
     /// Files that say the same as what is wanted, in another form: (there, wanted).
     equal_in_form: Arc<HashMap<RepoPath, (BlobId, BlobId)>>,
@@ -68,6 +73,8 @@ pub(super) struct DestinationState {
     not_before: Option<Instant>,
     stopped: Option<MassDelete>,
     unselected: BTreeMap<TypeKey, usize>,
+    /// Users whom the server does not take as authors, and what it said last.
+    refused_authors: Arc<RefusedAuthors>,
     reported: Option<Report>,
 }
 
@@ -86,6 +93,7 @@ impl DestinationState {
             window,
             taken: Window::default(),
             events: Vec::new(),
+            log: TransitionLog::default(),
             contents: Contents::default(),
             equal_in_form: Arc::default(),
             set_aside: Arc::default(),
@@ -99,6 +107,7 @@ impl DestinationState {
             not_before: None,
             stopped: None,
             unselected: BTreeMap::new(),
+            refused_authors: Arc::default(),
             reported: None,
         }
     }
@@ -107,6 +116,7 @@ impl DestinationState {
         self.destination = destination;
         // Whoever changes something wants to see whether it helped.
         self.set_aside = Arc::default();
+        self.refused_authors = Arc::default();
         self.try_at_once();
         self.doubt = Doubt::Whole;
         self.window.add(0, now);
@@ -123,17 +133,26 @@ impl DestinationState {
                 path,
                 wanted,
                 content,
+                origin,
             } => {
                 self.note_change(&path, Some(wanted.blob), since);
                 self.proofs.of_file.remove(&path);
                 self.window.add(content.len(), now);
                 self.contents.insert(wanted.blob, content);
                 let old = Arc::make_mut(&mut self.wanted).insert(path.clone(), wanted);
-                self.doubt.add(path, old.map(|old| old.blob));
+                let old = old.map(|old| old.blob);
+                self.log_change(&path, old, Some(wanted.blob), origin, now);
+                self.doubt.add(path, old);
             }
-            ToWriter::Remove { path, proof } => {
+            ToWriter::Remove {
+                path,
+                proof,
+                origin,
+            } => {
                 self.note_change(&path, None, since);
                 let old = Arc::make_mut(&mut self.wanted).remove(&path);
+                let origin = origin.filter(|_| proof.is_some());
+                self.log_change(&path, old.map(|old| old.blob), None, origin, now);
                 if let Some(proof) = proof {
                     self.proofs.of_file.insert(path.clone(), proof);
                 }
@@ -170,6 +189,27 @@ impl DestinationState {
         }
     }
 
+    fn log_change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<BlobId>,
+        new: Option<BlobId>,
+        origin: Option<Arc<Origin>>,
+        at: Instant,
+    ) {
+        if let Some(origin) = origin
+            && old != new
+        {
+            self.log.push(Change {
+                path: path.clone(),
+                old,
+                new,
+                origin,
+                at,
+            });
+        }
+    }
+
     fn note_change(&mut self, path: &RepoPath, blob: Option<BlobId>, since: Option<Instant>) {
         if let Some(since) = since
             && self.events.len() < EVENT_TIMES
@@ -184,11 +224,12 @@ impl DestinationState {
     }
 
     /// When its batch is to be written.
-    pub(super) fn due(&self, limits: &Limits) -> Option<Instant> {
+    pub(super) fn due(&self, limits: &Limits, grace: Duration) -> Option<Instant> {
         if self.pending {
             return None;
         }
         let (due, _) = self.window.due(&self.limits(limits))?;
+        let due = self.log.worth_waiting(due, grace);
         Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
     }
 
@@ -266,7 +307,9 @@ impl DestinationState {
             equal_in_form: self.equal_in_form.clone(),
             set_aside: self.set_aside.clone(),
             first_mirror: !self.in_sync,
-            subject_prefix: self.destination.commit.subject_prefix.clone(),
+            commit: self.destination.commit.clone(),
+            log: self.log.take(),
+            refused_authors: self.refused_authors.clone(),
             committer: self.committer(&settings.committer),
             narrow: !self.refused_whole,
             events: std::mem::take(&mut self.events),
@@ -310,6 +353,8 @@ impl DestinationState {
             self.window.add(0, Instant::now());
         }
         self.contents.merge(job.contents);
+        self.log.put_back(job.log);
+        self.refused_authors = job.refused_authors;
         self.events.splice(0..0, job.events);
         self.note_pushed(job.done.pushed);
     }
@@ -329,9 +374,12 @@ impl DestinationState {
             events,
             proofs,
             policy,
+            log,
+            refused_authors,
             done,
             ..
         } = job;
+        self.refused_authors = refused_authors;
         let _batch = self.taken.take();
         self.equal_in_form = equal_in_form;
         if done.capped > 0 || done.content_missing > 0 || done.failure.is_some() {
@@ -373,6 +421,7 @@ impl DestinationState {
                 self.refused_whole = done.refused_whole;
                 self.waiting = done.planned;
                 self.events.splice(0..0, events);
+                self.log.put_back(log);
                 // What the server refuses is tried again, but not at once.
                 self.window.add(0, now);
             }
@@ -463,6 +512,7 @@ impl DestinationState {
                 .map(|(path, aside)| (self.destination.folder.join(path), aside.message.clone()))
                 .collect(),
             set_aside_objects: self.set_aside.len(),
+            author_refused: self.refused_authors.sentence().map(str::to_owned),
         };
         if self.reported.as_ref() == Some(&report) {
             return None;

@@ -1,4 +1,8 @@
 //! The webhook, asked by a real API server over TLS.
 
+mod caller;
+mod faults;
+mod forged;
 mod registering;
-mod webhook;
+mod rotation;
+pub(crate) mod webhook;

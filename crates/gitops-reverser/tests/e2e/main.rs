@@ -14,6 +14,7 @@ mod observer;
 mod operator;
 mod replicas;
 mod round_trip;
+mod terminal;
 mod watch;
 mod writer;
 

@@ -9,6 +9,8 @@ mod cases;
 mod stage;
 /// Writes what the server says into the folders.
 mod record;
+/// The same objects as a webhook sees them.
+mod admission;
 
 use reverser_core::canon::canonicalise;
 use reverser_core::object::Object;

@@ -1,5 +1,6 @@
 //! The writer of a branch against real repositories: what it is told becomes commits.
 
+mod authors;
 mod batches;
 mod bench;
 mod faults;

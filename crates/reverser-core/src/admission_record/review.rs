@@ -37,6 +37,9 @@ pub enum NoRecord {
     /// Not an operation that changes an object.
     #[error("not a creation, update or deletion")]
     Operation,
+    /// The object is like that already: nothing will be stored.
+    #[error("a change that changes nothing")]
+    Unchanged,
     /// A part of an object that is not mirrored.
     #[error("a subresource other than scale")]
     Subresource,
@@ -159,12 +162,13 @@ fn record_of(request: &Request<'_>) -> Result<AdmissionRecord, NoRecord> {
         ("UPDATE", "") => {
             let (old, new) = (old_object()?, object()?);
             let of = Of::read(&old)?;
-            let change = AdmittedChange::Update {
-                replaced: version(&old)?,
-                old: canonicalise(old).blob_id(),
-                new: form(new),
-            };
-            (of, change)
+            let replaced = version(&old)?;
+            let (old, new) = (form(old), form(new));
+            if old == new {
+                return Err(NoRecord::Unchanged);
+            }
+            let old = old.blob;
+            (of, AdmittedChange::Update { replaced, old, new })
         }
         ("UPDATE", "scale") => {
             let (old, new) = (old_object()?, object()?);

@@ -127,6 +127,7 @@ fn attempts_that_can_store_nothing_leave_no_record() {
         why(&request)
     };
     assert_eq!(with("dryRun", json!(true)), NoRecord::DryRun);
+    assert_eq!(with("object", old.clone()), NoRecord::Unchanged);
     assert_eq!(with("operation", json!("CONNECT")), NoRecord::Operation);
     assert_eq!(with("operation", json!("update")), NoRecord::Operation);
     for subresource in ["status", "ephemeralcontainers", "eviction"] {

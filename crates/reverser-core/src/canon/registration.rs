@@ -79,12 +79,13 @@ pub(super) const NULL_RULES: Rule = Rule {
         ("rbac.authorization.k8s.io", "Role"),
         ("rbac.authorization.k8s.io", "ClusterRole"),
     ]),
-    removes: "`rules: null`",
-    reason: "What the server writes for a role without rules, however it was written.",
+    removes: "`rules: null` and `rules: []`",
+    reason: "The server writes null for a role without rules, however it was written; webhooks are shown it as it was written.",
     before: "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: nothing}, rules: null}",
     after: "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: nothing}}",
     apply: |draft| {
-        if draft.root.get("rules") == Some(&Value::Null) {
+        let rules = draft.root.get("rules");
+        if rules.is_some_and(|rules| *rules == Value::Null || *rules == Value::List(Vec::new())) {
             draft.root.remove("rules");
         }
     },

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use reverser_testkit::control_plane::ControlPlane;
 
 fn main() -> ExitCode {
-    let plane = match ControlPlane::builder().controller_manager(true).start() {
+    let plane = match ControlPlane::builder().start() {
         Ok(plane) => plane,
         Err(error) => {
             eprintln!("error: {error}");

@@ -8,7 +8,7 @@ use super::webhook::{SOON, Webhook};
 use crate::operator::installation::Installation;
 
 /// An operator with a webhook, which both run.
-fn installed(name: &str) -> (Installation, Webhook) {
+pub(super) fn installed(name: &str) -> (Installation, Webhook) {
     let mut world = Installation::prepare(name);
     let mut webhook = Webhook::prepare(&world.plane);
     webhook.start();
@@ -38,7 +38,7 @@ fn resources(configuration: &Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
+pub(super) fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
     let look = || {
         let seen = resources(&configuration(world, webhook));
         if seen == expected {
@@ -52,7 +52,7 @@ fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
 }
 
 /// Changes an object until somebody is told of it.
-fn await_asked(world: &Installation, webhook: &Webhook) {
+pub(super) fn await_asked(world: &Installation, webhook: &Webhook) {
     let mut count = 0;
     webhook.await_told("alice updates configmaps probe", || {
         count += 1;
@@ -60,7 +60,7 @@ fn await_asked(world: &Installation, webhook: &Webhook) {
     });
 }
 
-fn rule_on(resources: &[&str]) -> Value {
+pub(super) fn rule_on(resources: &[&str]) -> Value {
     json!([{"resources": resources}])
 }
 
@@ -90,7 +90,8 @@ fn the_api_server_asks_about_what_is_watched_where_it_is_watched_and_follows_the
     world.kubectl(&["create", "configmap", "dry", "--dry-run=server"]);
     world.kubectl(&["-n", &elsewhere, "create", "configmap", "elsewhere"]);
     world.apply(&world.config_map("last", "1"));
-    world.kubectl(&["delete", "configmap", "--all"]);
+    // One request for all of them.
+    world.delete_config_maps("");
     webhook.await_told("alice deletes configmaps last", || {});
     let told = webhook.told();
     for other in ["secret", "dry", "elsewhere"] {
@@ -140,4 +141,109 @@ fn a_configuration_that_somebody_changes_or_deletes_comes_back() {
     admin(&["delete", kind, name]);
     wait::until_blocking("it is there again", SOON, same).unwrap();
     await_asked(&world, &webhook);
+}
+
+#[test]
+fn home_is_never_asked_about_and_kube_system_only_where_a_rule_selects_objects_there() {
+    // Everybody else's writes would be asked about too.
+    let mut world = Installation::alone("everywhere");
+    let mut webhook = Webhook::prepare(&world.plane);
+    webhook.start();
+    world.settings.admission = Some(webhook.settings.clone());
+    world.run();
+    let open = json!({"accessPolicy": {"allowClusterRules": true}});
+    world.apply(&world.repo("repo", &open));
+    let rule = |selector: &Value| {
+        let part = json!({
+            "scope": "Namespaced", "resources": ["configmaps"], "namespaceSelector": selector,
+        });
+        world.apply(&world.cluster_rule(&json!([part])));
+    };
+    let left_out = |names: &[&str]| {
+        let look = || {
+            let now = configuration(&world, &webhook);
+            let selector = &now["webhooks"][0]["namespaceSelector"]["matchExpressions"][0];
+            if selector["operator"] == "NotIn" && selector["values"] == json!(names) {
+                Ok(())
+            } else {
+                Err(now["webhooks"].to_string())
+            }
+        };
+        let what = format!("all namespaces but {names:?}");
+        wait::until_blocking(&what, SOON, look).unwrap_or_else(|error| panic!("{error}"));
+    };
+    let write = |namespace: &str, name: &str| {
+        world.kubectl(&["-n", namespace, "create", "configmap", name]);
+    };
+    let home = webhook.settings.namespace.clone();
+    rule(&json!({"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}));
+    left_out(&[&home, "kube-system"]);
+    await_asked(&world, &webhook);
+    write(&home, "at-home");
+    write("kube-system", "in-the-system");
+    write("default", "elsewhere");
+    webhook.await_told("alice creates configmaps elsewhere", || {});
+
+    rule(&json!({}));
+    left_out(&[&home]);
+    webhook.await_told("alice creates configmaps system", || {
+        // Again and again, until the API server has seen the change.
+        write("kube-system", "system");
+        world.kubectl(&["-n", "kube-system", "delete", "configmap", "system"]);
+    });
+    write(&home, "at-home-again");
+    write("default", "last");
+    webhook.await_told("alice creates configmaps last", || {});
+    let told = webhook.told();
+    for nobody in ["at-home", "at-home-again", "in-the-system"] {
+        let name = format!("alice creates configmaps {nobody}");
+        assert!(!told.contains(&name), "{told:?}");
+    }
+}
+
+/// Lets somebody do everything in these groups.
+fn grant(world: &Installation, user: &str, groups: &[&str]) {
+    let (api, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
+    let metadata = json!({"name": user});
+    world.apply(&json!({
+        "apiVersion": api, "kind": "ClusterRole", "metadata": metadata,
+        "rules": [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}],
+    }));
+    world.apply(&json!({
+        "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+        "subjects": [{"kind": "User", "name": user}],
+    }));
+}
+
+#[test]
+fn without_the_right_to_register_everything_else_works_and_it_is_made_up_for_later() {
+    let mut world = Installation::prepare("no-right");
+    let mut webhook = Webhook::prepare(&world.plane);
+    webhook.start();
+    let user = format!("operator-of-{}", world.namespace);
+    let usual = [
+        "",
+        "configbutler.ai",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+    ];
+    grant(&world, &user, &usual);
+    world.config.auth_info.impersonate = Some(user.clone());
+    world.settings.admission = Some(webhook.settings.clone());
+    world.run();
+    world.apply(&world.rule("rule", &rule_on(&["configmaps"])));
+    world.apply(&world.config_map("a", "1"));
+    world.await_names(&["a"]);
+    assert_eq!(configuration(&world, &webhook), Value::Null);
+    assert!(!world.scrape().contains("webhook_registered 1"));
+
+    grant(
+        &world,
+        &user,
+        &[&usual[..], &["admissionregistration.k8s.io"]].concat(),
+    );
+    await_resources(&world, &webhook, &["configmaps"]);
+    await_asked(&world, &webhook);
+    assert!(world.scrape().contains("webhook_registered 1"));
 }

@@ -78,10 +78,30 @@ impl Webhook {
         self.running = Some((stop, task));
     }
 
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.cancel();
+            self.runtime.block_on(task).unwrap().unwrap();
+        }
+    }
+
+    /// By which the API server reaches it.
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}{}", self.port(), admission::PATH)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
     /// Who did what to which object, in the order in which it was told.
     pub(crate) fn told(&self) -> Vec<String> {
         let records = self.records.lock().unwrap();
         records.iter().map(describe).collect()
+    }
+
+    pub(crate) fn records(&self) -> Vec<AdmissionRecord> {
+        self.records.lock().unwrap().clone()
     }
 
     /// Waits until this is told, and does something again and again before each look.

@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 
 use clap::Parser as _;
+use gitops_reverser::attribution::Attribution;
 use gitops_reverser::command_line::{Command, CommandLine};
 use gitops_reverser::http::Readiness;
 use gitops_reverser::operator::{self, OperatorSettings};
 use gitops_reverser::routing::RoutingOptions;
-use gitops_reverser::settings::{AllowedRepoUrls, Settings};
+use gitops_reverser::settings::{AllowedRepoUrls, AttributionSettings, Settings};
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::watch::WatchSettings;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -144,9 +145,16 @@ impl Installation {
         let settings = self.settings.clone();
         let task = self.runtime.spawn(async move {
             let shutdown = async { drop(stopped.await) };
-            operator::run(config, settings, telemetry, readiness, shutdown)
-                .await
-                .unwrap();
+            operator::run(
+                config,
+                settings,
+                Attribution::default(),
+                telemetry,
+                readiness,
+                shutdown,
+            )
+            .await
+            .unwrap();
         });
         self.running = Some((stop, task));
     }
@@ -340,6 +348,13 @@ impl Installation {
         })
     }
 
+    /// What `/metrics` would say.
+    pub(crate) fn scrape(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
     pub(crate) fn commits(&self) -> usize {
         self.repository
             .tip("main")
@@ -400,6 +415,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         },
         poll: Duration::from_secs(2),
         deletes_cap: None,
+        attribution: AttributionSettings::default(),
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         instance_id: "test".into(),
         namespace: "gitops-reverser".into(),

@@ -148,8 +148,7 @@ fn every_metric_moves_in_a_small_run() {
     world.kubectl(&["delete", "configmap", "web"]);
     world.await_names(&[]);
     world.await_ready("gitdestination/prod", "True", "InSync");
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &world.registry).unwrap();
+    let text = world.scrape();
     let value = |name: &str| {
         let mut lines = text.lines();
         let line = lines.find(|line| line.starts_with(&format!("gitopsreverser_{name}")));

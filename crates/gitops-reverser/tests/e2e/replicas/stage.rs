@@ -59,6 +59,7 @@ impl Stage {
             "--instance-id=main",
             "--allow-url-schemes=https,file",
             "--metrics-bind-address=0",
+            "--webhook-bind-address=0",
             "--health-probe-bind-address=0",
             "--leases-renew-sec=1",
             "--git-poll-sec=2",

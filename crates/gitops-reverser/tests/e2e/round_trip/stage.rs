@@ -86,6 +86,10 @@ impl Stage {
         stage
     }
 
+    pub(super) fn plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+
     /// Creates the objects of all cases, and does what is done to them.
     pub(super) fn set_up(&self, cases: &[&Case]) {
         let (mut before, mut objects) = (Vec::new(), Vec::new());

@@ -13,6 +13,8 @@ use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::writer::{Access, Common, FromWriter, Report, Told, Writer, WriterSettings};
 use prometheus_client::registry::Registry;
 use reverser_api::git_destination::{Ignore, SecretsMode};
+use reverser_core::admission_record::{AdmissionRecord, AdmittedChange, FormId, Requester};
+use reverser_core::attribution::{Attributor, Origin, StoreLimits, Transition};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::commit_message::Installation;
@@ -114,7 +116,7 @@ impl Bench {
                 let mut heard = listener.lock().unwrap();
                 match message {
                     FromWriter::Report(id, report) => {
-                        heard.reports.insert(id, report);
+                        heard.reports.insert(id, *report);
                     }
                     FromWriter::ContentMissing(_) => heard.content_missing += 1,
                 }
@@ -239,16 +241,36 @@ impl Running<'_> {
                 },
             },
             content: content.into(),
+            origin: None,
         };
         self.tell(destination, put);
     }
 
-    pub(super) fn remove(&self, name: &str) {
-        let remove = ToWriter::Remove {
+    /// The same, with whose change it is.
+    pub(super) fn put_by(&self, user: &str, name: &str, value: &str) {
+        let content = content(name, value);
+        let put = ToWriter::Put {
             path: path(name),
-            proof: Some(DeleteProof::Deleted),
+            wanted: Wanted {
+                blob: BlobId::of(content.as_bytes()),
+                operations: Operations {
+                    create: true,
+                    update: true,
+                    delete: true,
+                },
+            },
+            content: content.into(),
+            origin: Some(origin(user)),
         };
-        self.tell("prod", remove);
+        self.tell("prod", put);
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        self.tell("prod", removal(name, None));
+    }
+
+    pub(super) fn remove_by(&self, user: &str, name: &str) {
+        self.tell("prod", removal(name, Some(origin(user))));
     }
 
     pub(super) fn content_missing(&self) -> usize {
@@ -326,6 +348,37 @@ pub(super) fn soon<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T 
     wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn removal(name: &str, origin: Option<Arc<Origin>>) -> ToWriter {
+    ToWriter::Remove {
+        path: path(name),
+        proof: Some(DeleteProof::Deleted),
+        origin,
+    }
+}
+
+/// A change that a user is known to have made; nobody, if the name is empty.
+pub(super) fn origin(user: &str) -> Arc<Origin> {
+    if user.is_empty() {
+        return Arc::new(Origin::unseen(Some("helm".to_owned())));
+    }
+    let now = std::time::Instant::now();
+    let new = FormId {
+        blob: BlobId::of(b"form"),
+        managers: None,
+    };
+    let record = AdmissionRecord {
+        type_key: TypeKey::new("", "v1", "configmaps").unwrap(),
+        namespace: None,
+        name: "web".to_owned(),
+        uid: "uid".to_owned(),
+        change: AdmittedChange::Create { new },
+        user: Requester::new(user),
+    };
+    let mut attributor = Attributor::new(StoreLimits::default());
+    attributor.record(record, now);
+    attributor.attribute("uid", Transition::Created { new }, None, now)
+}
+
 fn settings(folder: &TempDir) -> WriterSettings {
     WriterSettings {
         git: Git::find().unwrap(),
@@ -338,6 +391,7 @@ fn settings(folder: &TempDir) -> WriterSettings {
         },
         poll: Duration::from_mins(5),
         deletes_cap: None,
+        grace: Duration::from_millis(250),
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),
         installation: Installation {
             cluster_uid: "cluster".into(),

@@ -147,6 +147,7 @@ fn content_that_is_nowhere_is_asked_for_and_keeps_nothing_else() {
                 delete: true,
             },
         },
+        origin: None,
         content: "something else".into(),
     };
     writer.tell("prod", lost);

@@ -1,0 +1,165 @@
+//! `demo`: a story on a real control plane. Alice and Bob work with kubectl as they always do, and Git
+//! tells who did what.
+
+mod cluster;
+mod story;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use reverser_git::{BranchName, Git, LocalRepository};
+
+use self::cluster::DemoCluster;
+use super::{EndSignals, block_on};
+use crate::command_line::DemoArguments;
+use crate::terminal::exit::{self, Complaint, Exit};
+use crate::terminal::text::{Colour, Paint};
+
+/// Longer than anything here takes on a slow machine.
+const SOON: Duration = Duration::from_secs(90);
+/// How often it is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(super) fn run(arguments: &DemoArguments) -> ExitCode {
+    exit::end(demo(arguments))
+}
+
+fn demo(arguments: &DemoArguments) -> Result<ExitCode, Complaint> {
+    let paint = Paint::for_stdout();
+    let folder = DemoFolder::create()?;
+    let cluster = DemoCluster::prepare(arguments, paint, folder.path())?;
+    let mut stage = Stage::set(&cluster, paint, folder.path())?;
+    story::tell(&mut stage, &cluster)?;
+    story::say_where_to_look(&stage, &cluster)?;
+    let stays = !arguments.once && std::io::IsTerminal::is_terminal(&std::io::stdout());
+    if stays {
+        say(
+            paint,
+            "Everything keeps running. Ctrl-C ends it and removes it.",
+        )?;
+        block_on(async {
+            let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
+            signals.next().await;
+            Ok(())
+        })?;
+    }
+    drop(stage);
+    cluster.tidy_up();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The operator and its repository.
+struct Stage {
+    paint: Paint,
+    git: Git,
+    repository: PathBuf,
+    metrics: String,
+    log: PathBuf,
+    operator: Program,
+}
+
+impl Stage {
+    fn set(cluster: &DemoCluster, paint: Paint, folder: &Path) -> Result<Self, Complaint> {
+        let git = Git::find().map_err(Complaint::failed)?;
+        let branch = BranchName::parse("main").expect("`main` is a branch");
+        let repository = folder.join("repository.git");
+        LocalRepository::create(&git, &repository, &branch).map_err(Complaint::failed)?;
+        say(
+            paint,
+            "Installing four kinds, and starting the operator beside the cluster",
+        )?;
+        cluster.install_definitions()?;
+        let (metrics, webhook) = (free_port()?, free_port()?);
+        let log = folder.join("operator.log");
+        let log_file = std::fs::File::create(&log).map_err(Complaint::failed)?;
+        let mut operator = Command::new(std::env::current_exe().map_err(Complaint::failed)?);
+        operator
+            .arg("controller")
+            .args(["--allow-url-schemes", "file", "--log-format", "text"])
+            .args(["--leader-elect=false", "--health-probe-bind-address", "0"])
+            .args(["--metrics-bind-address", &format!("127.0.0.1:{metrics}")])
+            .arg("--work-dir")
+            .arg(folder.join("work"))
+            .arg("--kubeconfig")
+            .arg(&cluster.admin)
+            .stdin(Stdio::null())
+            .stdout(log_file.try_clone().map_err(Complaint::failed)?)
+            .stderr(log_file);
+        if cluster.is_near {
+            let address = format!("127.0.0.1:{webhook}");
+            let url = format!("https://{address}/process-validating-webhook");
+            operator.args(["--webhook-bind-address", &address, "--webhook-url", &url]);
+        } else {
+            operator.args(["--webhook-bind-address", "0"]);
+        }
+        let operator = Program(operator.spawn().map_err(Complaint::failed)?);
+        Ok(Self {
+            paint,
+            git,
+            repository,
+            metrics: format!("http://127.0.0.1:{metrics}/metrics"),
+            log,
+            operator,
+        })
+    }
+
+    /// Waits for something to become true.
+    fn wait(&mut self, what: &str, mut look: impl FnMut() -> bool) -> Result<(), Complaint> {
+        let start = Instant::now();
+        while !look() {
+            let ended = self.operator.0.try_wait().map_err(Complaint::failed)?;
+            if start.elapsed() > SOON || ended.is_some() {
+                return Err(Complaint::failed(format!(
+                    "{what} did not happen; the operator's log is {}",
+                    self.log.display()
+                )));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+/// A program that ends with the demo.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A folder that goes with the demo.
+struct DemoFolder(PathBuf);
+
+impl DemoFolder {
+    fn create() -> Result<Self, Complaint> {
+        let name = format!("gitops-reverser-demo-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).map_err(Complaint::failed)?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for DemoFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A port that nobody has; whoever is faster than we are makes the demo fail with a sentence.
+fn free_port() -> Result<u16, Complaint> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(Complaint::failed)?;
+    Ok(listener.local_addr().map_err(Complaint::failed)?.port())
+}
+
+fn say(paint: Paint, line: &str) -> Result<(), Complaint> {
+    let line = paint.paint(Colour::Bold, &format!("\u{25b8} {line}"));
+    super::print(&format!("\n{line}\n")).map_err(Complaint::failed)
+}

@@ -1,0 +1,286 @@
+//! The cluster of the demo: one that is started for it, or the user's own.
+
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use serde::Deserialize;
+
+use super::{Complaint, Exit, Paint, Program, say};
+use crate::command_line::DemoArguments;
+
+/// Where Alice and Bob work.
+pub(super) const NAMESPACE: &str = "shop";
+/// Where the operator's own objects are.
+pub(super) const HOME: &str = "reverser";
+/// The program that starts a control plane; it is beside this one after `make demo`.
+const STARTER: &str = "control-plane";
+
+/// A cluster, and how the people of the story reach it.
+pub(super) struct DemoCluster {
+    kubectl: PathBuf,
+    pub(super) admin: PathBuf,
+    people: People,
+    /// Whether it can call the operator that runs here.
+    pub(super) is_near: bool,
+    /// Dropped last: the plane ends with its standard input.
+    _plane: Option<(Program, ChildStdin)>,
+}
+
+enum People {
+    /// A kubeconfig each.
+    Files { alice: PathBuf, bob: PathBuf },
+    /// The user of the current context speaks for them.
+    Impersonated,
+}
+
+#[derive(Deserialize)]
+struct Description {
+    kubeconfigs: std::collections::BTreeMap<String, PathBuf>,
+    kubectl: PathBuf,
+}
+
+impl DemoCluster {
+    pub(super) fn prepare(
+        arguments: &DemoArguments,
+        paint: Paint,
+        folder: &Path,
+    ) -> Result<Self, Complaint> {
+        let cluster = match &arguments.plane {
+            Some(file) => {
+                let text = std::fs::read_to_string(file).map_err(Complaint::failed)?;
+                Self::described(&text, None)?
+            }
+            None if arguments.use_current_context => Self::of_user(arguments, folder)?,
+            None => {
+                say(paint, "Starting etcd and kube-apiserver")?;
+                Self::started()?
+            }
+        };
+        cluster.make_room()?;
+        Ok(cluster)
+    }
+
+    fn started() -> Result<Self, Complaint> {
+        let here = std::env::current_exe().map_err(Complaint::failed)?;
+        let beside = here.parent().map(|folder| folder.join(STARTER));
+        let starter = beside.filter(|path| path.is_file()).ok_or_else(|| {
+            Complaint::failed(
+                "there is no control plane beside this program: run `make demo` in the source, which \
+                 builds one, or use your own cluster with --use-current-context",
+            )
+        })?;
+        let mut child = Command::new(starter)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Complaint::failed)?;
+        let (stdin, line) = first_line(&mut child)?;
+        let program = Program(child);
+        Self::described(&line, Some((program, stdin)))
+    }
+
+    fn described(text: &str, plane: Option<(Program, ChildStdin)>) -> Result<Self, Complaint> {
+        let description: Description = serde_json::from_str(text).map_err(|error| {
+            Complaint::failed(format!("the control plane did not start: {error}"))
+        })?;
+        let file = |user: &str| {
+            let found = description.kubeconfigs.get(user).cloned();
+            found.ok_or_else(|| Complaint::failed(format!("the control plane has no user {user}")))
+        };
+        Ok(Self {
+            admin: file("admin")?,
+            people: People::Files {
+                alice: file("alice")?,
+                bob: file("bob")?,
+            },
+            kubectl: description.kubectl,
+            is_near: true,
+            _plane: plane,
+        })
+    }
+
+    /// The current context, written out so that every program here means the same.
+    fn of_user(arguments: &DemoArguments, folder: &Path) -> Result<Self, Complaint> {
+        let kubectl = PathBuf::from("kubectl");
+        let view = Command::new(&kubectl)
+            .args(["config", "view", "--minify", "--flatten", "--raw"])
+            .output()
+            .map_err(|error| {
+                Complaint::failed(format!(
+                    "kubectl cannot be run: {error}; the demo works with it"
+                ))
+            })?;
+        if !view.status.success() {
+            let why = String::from_utf8_lossy(&view.stderr).trim().to_owned();
+            return Err(Complaint::new(Exit::NoKubeconfig, why));
+        }
+        let admin = folder.join("kubeconfig");
+        write_private(&admin, &view.stdout).map_err(Complaint::failed)?;
+        let cluster = Self {
+            kubectl,
+            admin,
+            people: People::Impersonated,
+            is_near: false,
+            _plane: None,
+        };
+        if !arguments.yes {
+            let name = cluster.kubectl(&["config", "current-context"])?;
+            agree(name.trim())?;
+        }
+        Ok(cluster)
+    }
+
+    fn make_room(&self) -> Result<(), Complaint> {
+        for namespace in [NAMESPACE, HOME] {
+            self.kubectl(&["create", "namespace", namespace])?;
+        }
+        if matches!(self.people, People::Impersonated) {
+            let binding = ["create", "rolebinding", "people", "--clusterrole=admin"];
+            let people = ["--user=alice", "--user=bob", "-n", NAMESPACE];
+            self.kubectl(&[&binding[..], &people].concat())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn install_definitions(&self) -> Result<(), Complaint> {
+        self.apply(&reverser_api::crd_yaml::crds_yaml())?;
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+        let names = reverser_api::crd_yaml::crds();
+        let names: Vec<String> = names
+            .into_iter()
+            .map(|crd| format!("crd/{}", crd.metadata.name.unwrap_or_default()))
+            .collect();
+        let names = names.iter().map(String::as_str);
+        self.kubectl(&wait.into_iter().chain(names).collect::<Vec<_>>())?;
+        Ok(())
+    }
+
+    /// Applies YAML as the administrator.
+    pub(super) fn apply(&self, yaml: &str) -> Result<(), Complaint> {
+        let mut command = self.command(&self.admin);
+        command.args(["apply", "--server-side", "-f", "-"]);
+        run(command, yaml).map(drop)
+    }
+
+    /// What the administrator asks.
+    pub(super) fn kubectl(&self, arguments: &[&str]) -> Result<String, Complaint> {
+        let mut command = self.command(&self.admin);
+        command.args(arguments);
+        run(command, "")
+    }
+
+    /// What Alice or Bob does, in their namespace.
+    pub(super) fn person(&self, name: &str, arguments: &[&str]) -> Result<String, Complaint> {
+        let mut command = match &self.people {
+            People::Files { alice, bob } => self.command(if name == "alice" { alice } else { bob }),
+            People::Impersonated => {
+                let mut command = self.command(&self.admin);
+                command.args(["--as", name]);
+                command
+            }
+        };
+        command.args(["-n", NAMESPACE]).args(arguments);
+        run(command, "")
+    }
+
+    fn command(&self, kubeconfig: &Path) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.env("KUBECONFIG", kubeconfig);
+        command
+    }
+
+    /// How a person would call kubectl.
+    pub(super) fn kubectl_line(&self) -> String {
+        match &self.people {
+            People::Files { alice, .. } => {
+                format!("KUBECONFIG={} {}", alice.display(), self.kubectl.display())
+            }
+            People::Impersonated => "kubectl".to_owned(),
+        }
+    }
+
+    /// Leaves a cluster that is somebody's as it was.
+    pub(super) fn tidy_up(self) {
+        if matches!(self.people, People::Impersonated) {
+            // What cannot be removed is named by kubectl, and can be removed by hand.
+            for what in [&["namespace", NAMESPACE, HOME][..], &["crd"]] {
+                let names = reverser_api::crd_yaml::crds();
+                let names: Vec<String> = names
+                    .into_iter()
+                    .filter_map(|crd| crd.metadata.name)
+                    .collect();
+                let names = names.iter().map(String::as_str);
+                let mut arguments = vec!["delete", "--wait=false"];
+                arguments.extend(what);
+                if what == ["crd"] {
+                    arguments.extend(names);
+                }
+                let _ = self.kubectl(&arguments);
+            }
+        }
+    }
+}
+
+fn first_line(child: &mut Child) -> Result<(ChildStdin, String), Complaint> {
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Complaint::failed("the control plane cannot be spoken to"));
+    };
+    let mut line = String::new();
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .map_err(Complaint::failed)?;
+    Ok((stdin, line))
+}
+
+fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(content)
+}
+
+fn agree(context: &str) -> Result<(), Complaint> {
+    if !std::io::stdin().is_terminal() {
+        let sentence = "nobody is there to be asked: write --yes";
+        return Err(Complaint::new(Exit::Usage, sentence));
+    }
+    eprint!(
+        "This creates the namespaces {NAMESPACE} and {HOME} and four CustomResourceDefinitions in \
+         context {context}, and removes them at the end. Go on? [y/N] "
+    );
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(Complaint::failed)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Complaint::failed("nothing was created"))
+    }
+}
+
+fn run(mut command: Command, input: &str) -> Result<String, Complaint> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| Complaint::failed(format!("kubectl cannot be run: {error}")))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // It says itself what it misses.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(Complaint::failed)?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Complaint::failed(said.trim()))
+    }
+}

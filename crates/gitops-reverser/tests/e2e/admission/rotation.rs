@@ -1,0 +1,146 @@
+//! Certificates that end while the API server asks.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gitops_reverser::admission::Lifetimes;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use reverser_testkit::control_plane::{ControlPlane, User};
+use reverser_testkit::wait;
+use serde_json::json;
+use tokio::runtime::Builder;
+
+use super::registering::{await_asked, await_resources, rule_on};
+use super::webhook::{SOON, Webhook};
+use crate::operator::installation::Installation;
+
+/// Long enough for a busy machine to be late, short enough to see all of it.
+const LIFETIMES: Lifetimes = Lifetimes {
+    authority: Duration::from_secs(36),
+    serving: Duration::from_secs(18),
+    announced: Duration::from_secs(4),
+};
+
+/// More than the connections that an API server keeps: some are new all the time.
+const WRITERS: usize = 40;
+
+/// What the API server counts about our webhooks: calls that were answered, and all others.
+async fn calls(client: &kube::Client) -> (f64, f64) {
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let metrics = client.request_text(request).await.unwrap();
+    let ours = metrics
+        .lines()
+        .filter(|line| line.contains("authors.configbutler.ai"));
+    let (mut answered, mut others) = (0.0, 0.0);
+    for line in ours {
+        let value: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+        if line.starts_with("apiserver_admission_webhook_request_total") {
+            if line.contains("code=\"200\"") && line.contains("rejected=\"false\"") {
+                answered += value;
+            } else {
+                others += value;
+            }
+        }
+        let failures = [
+            "apiserver_admission_webhook_fail_open_count",
+            "apiserver_admission_webhook_rejection_count",
+        ];
+        if failures.iter().any(|name| line.starts_with(name)) {
+            others += value;
+        }
+    }
+    (answered, others)
+}
+
+/// Changes an object again and again, each writer its own.
+async fn write(client: &kube::Client, namespace: &str, stop: &AtomicBool) -> u32 {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let count = AtomicU32::new(0);
+    let writers = (0..WRITERS).map(|number| {
+        let (api, done) = (&api, &count);
+        async move {
+            let name = format!("load-{number}");
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                count += 1;
+                let change = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+                    "data": {"value": count.to_string()},
+                });
+                let params = PatchParams::apply("load");
+                api.patch(&name, &params, &Patch::Apply(change))
+                    .await
+                    .unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    futures::future::join_all(writers).await;
+    count.into_inner()
+}
+
+/// Every authority and every serving certificate that was ever in use, until there were enough.
+async fn watch_certificates(client: &kube::Client, namespace: &str) -> String {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let (mut authorities, mut serving) = (BTreeSet::new(), BTreeSet::new());
+    let enough = wait::until("two authorities came and went", SOON, async || {
+        let secret = api.get("webhook-certificate").await.unwrap();
+        let mut data = secret.data.unwrap();
+        authorities.insert(data.remove("ca.crt").unwrap().0);
+        serving.insert(data.remove("tls.crt").unwrap().0);
+        let (trusted, shown) = (authorities.len(), serving.len());
+        let seen = format!("{trusted} states of trust, {shown} serving certificates");
+        if trusted >= 4 && shown >= 5 {
+            Ok(seen)
+        } else {
+            Err(seen)
+        }
+    });
+    enough.await.unwrap()
+}
+
+#[test]
+fn certificates_are_replaced_under_load_without_a_failed_call() {
+    // Its counters are about this test alone.
+    let mut world = Installation::alone("rotation");
+    let mut webhook = Webhook::prepare(&world.plane);
+    webhook.settings.lifetimes = LIFETIMES;
+    webhook.start();
+    world.settings.admission = Some(webhook.settings.clone());
+    world.run();
+    world.apply(&world.rule("rule", &rule_on(&["configmaps"])));
+    await_resources(&world, &webhook, &["configmaps"]);
+    await_asked(&world, &webhook);
+
+    let plane: &ControlPlane = &world.plane;
+    let (home, namespace) = (&webhook.settings.namespace, &world.namespace);
+    let stop = AtomicBool::new(false);
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let looking = runtime();
+    let client = looking.block_on(async { plane.client(User::Alice).unwrap() });
+    let (before, failed_before) = looking.block_on(calls(&client));
+    let writes = thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            runtime().block_on(async {
+                let client = plane.client(User::Alice).unwrap();
+                write(&client, namespace, &stop).await
+            })
+        });
+        let enough = looking.block_on(watch_certificates(&client, home));
+        stop.store(true, Ordering::Relaxed);
+        println!("{enough}");
+        writing.join().unwrap()
+    });
+    let (after, failed_after) = looking.block_on(calls(&client));
+    println!("{writes} writes, {} calls", after - before);
+    assert!(
+        after - before >= f64::from(writes),
+        "every write was asked about"
+    );
+    let failed = failed_after - failed_before;
+    assert!(failed < 0.5, "{failed} calls failed");
+}

@@ -1,0 +1,12 @@
+//! The commands for a person at a terminal: the real binary, a real control plane, real repositories.
+
+mod bad_input;
+mod demo;
+mod help;
+mod history;
+mod mirror;
+mod picture;
+mod restore;
+mod status;
+mod verify;
+mod world;

@@ -1,0 +1,84 @@
+use std::path::Path;
+
+use reverser_testkit::control_plane::ControlPlane;
+
+use super::picture;
+use super::world::{OnTerminal, World, golden};
+
+#[test]
+fn the_demo_tells_its_story_and_names_alice_and_bob() {
+    let world = World::empty("demo");
+    // It installs what it needs, so it has a plane to itself.
+    let plane = ControlPlane::builder().start().unwrap();
+    let description = world.path("plane.json");
+    std::fs::write(&description, plane.description().to_string()).unwrap();
+    let demo = OnTerminal::start(world.binary(&["demo", "--once", "--plane", &description]));
+    let (code, seen) = demo.end();
+    assert_eq!(code, Some(0), "{seen}");
+    let seen = seen.replace('\r', "");
+    let (story, rest) = seen.split_once("\u{25b8} Where to look further").unwrap();
+    let story = without_commits(story.strip_suffix("\u{1b}[1m").unwrap_or(story));
+    golden("demo", &picture::plain(&story));
+    for (who, what) in [("alice", "Create"), ("bob", "Update"), ("bob", "Delete")] {
+        let named = |line: &str| line.contains(&format!(" {who} ")) && line.contains(what);
+        assert!(story.lines().any(named), "{who} {what}: {story}");
+    }
+    for word in ["git -C ", "KUBECONFIG=", "/metrics"] {
+        assert!(rest.contains(word), "{rest}");
+    }
+    // The picture of the README is this very output.
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/demo.svg");
+    let svg = picture::svg(&story);
+    if std::env::var_os("REVERSER_BLESS").is_some() {
+        std::fs::write(&file, &svg).unwrap();
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        committed == svg,
+        "docs/demo.svg is another story; REVERSER_BLESS=1 draws it again"
+    );
+}
+
+#[test]
+fn on_a_terminal_the_demo_stays_until_it_is_ended() {
+    let world = World::empty("demo-stays");
+    let plane = ControlPlane::builder().start().unwrap();
+    let description = world.path("plane.json");
+    std::fs::write(&description, plane.description().to_string()).unwrap();
+    let demo = OnTerminal::start(world.binary(&["demo", "--plane", &description]));
+    demo.await_text("Everything keeps running");
+    demo.signal(rustix::process::Signal::INT);
+    let (code, seen) = demo.end();
+    assert_eq!(code, Some(0), "{seen}");
+}
+
+#[test]
+fn without_a_control_plane_the_demo_says_where_to_get_one() {
+    let world = World::empty("demo-none");
+    let copy = world.folder.path().join("gitops-reverser");
+    std::fs::copy(assert_cmd::cargo::cargo_bin!("gitops-reverser"), &copy).unwrap();
+    let run = super::world::run(std::process::Command::new(copy).args(["demo", "--once"]));
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(
+        run.stderr.contains("run `make demo` in the source"),
+        "{run:?}"
+    );
+}
+
+/// The short names of commits, made the same.
+fn without_commits(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let is_commit = word.len() == 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let line = if is_commit {
+            format!("4f3c2a1 {rest}")
+        } else {
+            line.to_owned()
+        };
+        match line.split_once("git show ") {
+            Some((before, rest)) => format!("{before}git show 4f3c2a1{}\n", &rest[7..]),
+            None => line + "\n",
+        }
+    });
+    lines.collect()
+}

@@ -1,0 +1,216 @@
+use super::world::{OnTerminal, World};
+
+/// A Deployment that was scaled from 1 to 3 after the first commit.
+fn scaled(name: &str) -> World {
+    let world = World::new(name);
+    world.mirror(&["--secrets", "as-is"]);
+    world.kubectl(&["scale", "deployment", "web", "--replicas=3"]);
+    world.mirror(&["--secrets", "as-is"]);
+    world
+}
+
+fn replicas(world: &World) -> String {
+    world.kubectl(&[
+        "get",
+        "deployment",
+        "web",
+        "-o",
+        "jsonpath={.spec.replicas}",
+    ])
+}
+
+#[test]
+fn an_object_comes_back_after_a_person_agreed() {
+    let world = scaled("harbour");
+    let arguments = [
+        "restore",
+        "deploy/web",
+        "--repo",
+        "backup",
+        "--at",
+        "HEAD~1",
+    ];
+    let run = world.run(&arguments);
+    assert_eq!(run.code, Some(64), "nobody can be asked: {run:?}");
+    world.golden("restore-asks", &format!("{}{}", run.stdout, run.stderr));
+    assert_eq!(replicas(&world), "3");
+
+    let mut no = OnTerminal::start(world.binary(&arguments));
+    no.await_text("Apply? [y/N]");
+    no.type_in("n\n");
+    let (code, seen) = no.end();
+    assert_eq!(code, Some(1), "{seen}");
+    assert!(seen.contains("nothing was applied"), "{seen}");
+    assert_eq!(replicas(&world), "3");
+
+    let mut yes = OnTerminal::start(world.binary(&arguments));
+    yes.await_text("Apply? [y/N]");
+    yes.type_in("y\n");
+    let (code, seen) = yes.end();
+    assert_eq!(code, Some(0), "{seen}");
+    assert_eq!(replicas(&world), "1");
+    let managers = world.kubectl(&[
+        "get",
+        "deployment",
+        "web",
+        "-o",
+        "jsonpath={.metadata.managedFields[*].manager}",
+        "--show-managed-fields",
+    ]);
+    assert!(managers.contains("gitops-reverser-restore"), "{managers}");
+    let run = world.run(&arguments);
+    assert_eq!(run.code, Some(0), "nothing is left to do: {run:?}");
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_the_server_has_its_say() {
+    let world = scaled("restore-dry");
+    let arguments = [
+        "restore",
+        "deploy/web",
+        "--repo",
+        "backup",
+        "--at",
+        "HEAD~1",
+        "--dry-run",
+    ];
+    let run = world.run(&arguments);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(
+        run.stdout.ends_with(&format!(
+            "would restore {}/web (deployments.apps)\n",
+            world.namespace
+        )),
+        "{run:?}"
+    );
+    assert_eq!(replicas(&world), "3");
+}
+
+#[test]
+fn a_folder_comes_back_with_its_namespace_and_its_definitions_first() {
+    let world = World::empty("restore-folder");
+    let group = format!("{}.example.com", world.namespace);
+    let crd = format!(
+        r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+            "metadata":{{"name":"gadgets.{group}"}},"spec":{{"group":"{group}","scope":"Namespaced",
+            "names":{{"plural":"gadgets","kind":"Gadget"}},"versions":[{{"name":"v1","served":true,
+            "storage":true,"schema":{{"openAPIV3Schema":{{"type":"object",
+            "x-kubernetes-preserve-unknown-fields":true}}}}}}]}}}}"#
+    );
+    let gadget = format!(
+        r#"{{"apiVersion":"{group}/v1","kind":"Gadget","metadata":{{"name":"one"}},"size":3}}"#
+    );
+    let apply = |text: &str| {
+        let file = world.path("object.json");
+        std::fs::write(&file, text).unwrap();
+        world.kubectl(&["apply", "-f", &file]);
+    };
+    apply(&crd);
+    world.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        &format!("crd/gadgets.{group}"),
+    ]);
+    apply(&gadget);
+    let include = format!("customresourcedefinitions,gadgets.{group}");
+    let run = world.run(&[
+        "mirror",
+        "--repo",
+        "backup",
+        "-A",
+        "--once",
+        "--include",
+        &include,
+    ]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    world.kubectl(&[
+        "delete",
+        "crd",
+        &format!("gadgets.{group}"),
+        "--timeout=60s",
+    ]);
+    let at = world.git(&["rev-parse", "main"]);
+    let run = world.run(&[
+        "restore",
+        ".",
+        "--repo",
+        "backup",
+        "--at",
+        at.trim(),
+        "--yes",
+    ]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let place = |text: &str| {
+        run.stdout
+            .find(text)
+            .unwrap_or_else(|| panic!("{text}: {run:?}"))
+    };
+    let (first, second) = (
+        place(&format!(
+            "created gadgets.{group} (customresourcedefinitions"
+        )),
+        place(&format!("created {}/one (gadgets", world.namespace)),
+    );
+    assert!(first < second);
+    assert_eq!(
+        world.kubectl(&[
+            "get",
+            &format!("gadgets.{group}"),
+            "one",
+            "-o",
+            "jsonpath={.size}"
+        ]),
+        "3"
+    );
+}
+
+#[test]
+fn a_time_leads_to_the_commit_of_that_time_and_what_is_redacted_stays() {
+    let world = World::new("restore-time");
+    world.mirror(&[]);
+    world.kubectl(&["delete", "configmap", "settings"]);
+    world.kubectl(&[
+        "patch",
+        "secret",
+        "db",
+        "-p",
+        r#"{"stringData":{"password":"other"}}"#,
+    ]);
+    let time = world.git(&["log", "-1", "--format=%cI", "main"]);
+    let run = world.run(&[
+        "restore",
+        ".",
+        "--repo",
+        "backup",
+        "--at",
+        time.trim(),
+        "--yes",
+    ]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    let ns = &world.namespace;
+    assert!(
+        run.stdout
+            .contains(&format!("created {ns}/settings (configmaps)")),
+        "{run:?}"
+    );
+    assert!(
+        run.stdout.contains(&format!(
+            "failed {ns}/db (secrets): its values are redacted"
+        )),
+        "{run:?}"
+    );
+    let run = world.run(&[
+        "restore",
+        ".",
+        "--repo",
+        "backup",
+        "--at",
+        "1970-01-02",
+        "--yes",
+    ]);
+    assert_eq!(run.code, Some(16), "{run:?}");
+    let run = world.run(&[
+        "restore", ".", "--repo", "backup", "--at", "soonish", "--yes",
+    ]);
+    assert_eq!(run.code, Some(64), "{run:?}");
+}

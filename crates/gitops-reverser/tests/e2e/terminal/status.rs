@@ -1,0 +1,112 @@
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::world::{OnTerminal, Started, World};
+use crate::operator::installation::Installation;
+
+fn world_of(installation: &Installation) -> World {
+    World::in_namespace(&installation.namespace)
+}
+
+#[test]
+fn destinations_rules_and_what_is_wrong_are_shown_in_one_place() {
+    let installation = Installation::start("status");
+    installation
+        .apply(&installation.rule("all", &serde_json::json!([{"resources": ["configmaps"]}])));
+    installation.apply(&installation.config_map("one", "1"));
+    installation.await_names(&["one"]);
+    installation.await_ready("gitdestination/prod", "True", "InSync");
+    installation.await_ready("watchrule/all", "True", "Watching");
+    let world = world_of(&installation);
+    let arguments = ["status", "-n", &installation.namespace];
+    let run = world.run(&arguments);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let url = format!("file://{}", installation.repository.path().display());
+    let text = run.stdout.replace(&url, "https://git.example.com/shop");
+    // How long ago the push was depends on the machine.
+    let text = text.lines().map(|line| {
+        let words: Vec<&str> = line.split("  ").filter(|word| !word.is_empty()).collect();
+        let words = words.iter().map(|word| {
+            if word.ends_with(" ago") {
+                "5s ago"
+            } else {
+                word.trim()
+            }
+        });
+        words.collect::<Vec<_>>().join("  ") + "\n"
+    });
+    world.golden("status", &text.collect::<String>());
+    let run = world.run(&[&arguments[..], &["--json"]].concat());
+    let told: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(told["destinations"][0]["ready"], "True");
+    assert_eq!(told["destinations"][0]["objects"], 1);
+    assert_eq!(told["rules"][0]["types"], 1);
+
+    // A rule that leads nowhere, and why.
+    let lost = installation.rule_to("nowhere", "lost", &serde_json::json!([{}]));
+    installation.apply(&lost);
+    installation.await_ready("watchrule/lost", "False", "ReferenceNotFound");
+    let run = world.run(&arguments);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let sentence = format!(
+        "WatchRule {0}/lost: ReferenceNotFound: GitDestination {0}/nowhere does not exist",
+        installation.namespace
+    );
+    assert!(run.stdout.contains(&sentence), "{run:?}");
+}
+
+#[test]
+fn a_watcher_sees_what_changes_until_it_is_stopped() {
+    let installation = Installation::start("watching");
+    installation.await_ready("gitrepoconfig/repo", "False", "Progressing");
+    let world = world_of(&installation);
+    let arguments = ["status", "--watch", "-n", &installation.namespace];
+    let terminal = OnTerminal::start(world.binary(&arguments));
+    terminal.await_text("DESTINATION");
+    let child = world
+        .binary(&[&arguments[..], &["--json"]].concat())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let lines = Started::of(child.unwrap());
+    installation
+        .apply(&installation.rule("seen", &serde_json::json!([{"resources": ["configmaps"]}])));
+    terminal.await_text(&format!("{}/seen", installation.namespace));
+    terminal.signal(Signal::INT);
+    assert_eq!(terminal.end().0, Some(0));
+    lines.signal(Signal::INT);
+    let run = lines.end();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for line in run.stdout.lines() {
+        let _: Value = serde_json::from_str(line).unwrap();
+    }
+}
+
+#[test]
+fn a_destination_is_verified_as_its_rules_say() {
+    let installation = Installation::start("verifying");
+    installation
+        .apply(&installation.rule("all", &serde_json::json!([{"resources": ["configmaps"]}])));
+    installation.apply(&installation.config_map("one", "1"));
+    installation.apply(&installation.config_map("two", "2"));
+    installation.await_names(&["one", "two"]);
+    let world = world_of(&installation);
+    let name = format!("{}/prod", installation.namespace);
+    let run = world.run(&["verify", "-d", &name]);
+    assert_eq!(
+        (run.code, &*run.stdout),
+        (Some(0), "2 same, 0 different, 0 missing, 0 extra\n"),
+        "{run:?}"
+    );
+    let mut installation = installation;
+    installation.stop();
+    installation.apply(&installation.config_map("two", "3"));
+    let run = world.run(&["verify", "-d", &name]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stdout.contains("+  value: \"3\""), "{run:?}");
+    let run = world.run(&["verify", "-d", "nowhere/prod"]);
+    assert_eq!(run.code, Some(16), "{run:?}");
+}

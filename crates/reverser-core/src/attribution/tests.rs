@@ -1,0 +1,352 @@
+//! Sequences of admission and watch events, and the name that follows from them.
+
+use std::time::Duration;
+
+use super::*;
+use crate::admission_record::FormId;
+use crate::blob_id::BlobId;
+use crate::object::Object;
+use crate::object_key::TypeKey;
+
+pub(super) fn blob(form: &str) -> BlobId {
+    BlobId::of(form.as_bytes())
+}
+
+/// A form that was written by somebody with a tool at a time.
+pub(super) fn form(form: &str, written: &str) -> FormId {
+    let json = format!(
+        r#"{{"apiVersion":"v1","kind":"A","metadata":{{"name":"a","managedFields":[{{"manager":"{written}"}}]}}}}"#
+    );
+    FormId {
+        blob: blob(form),
+        managers: Object::from_json(&json, None).unwrap().managers_id(),
+    }
+}
+
+pub(super) fn record(user: &str, uid: &str, change: AdmittedChange) -> AdmissionRecord {
+    AdmissionRecord {
+        type_key: TypeKey::new("", "v1", "configmaps").unwrap(),
+        namespace: Some("shop".into()),
+        name: "web".into(),
+        uid: uid.into(),
+        change,
+        user: Requester::new(user),
+    }
+}
+
+fn create(user: &str, new: &str) -> AdmissionRecord {
+    let new = form(new, user);
+    record(user, "u", AdmittedChange::Create { new })
+}
+
+fn update(user: &str, replaced: &str, old: &str, new: &str) -> AdmissionRecord {
+    let change = AdmittedChange::Update {
+        replaced: replaced.into(),
+        old: blob(old),
+        new: form(new, user),
+    };
+    record(user, "u", change)
+}
+
+/// Two users with one tool in one second leave the same mark.
+fn twin(user: &str, like: &AdmissionRecord) -> AdmissionRecord {
+    AdmissionRecord {
+        user: Requester::new(user),
+        ..like.clone()
+    }
+}
+
+fn scale(user: &str, replaced: &str, replicas: i64) -> AdmissionRecord {
+    let replaced = replaced.into();
+    record(user, "u", AdmittedChange::Scale { replaced, replicas })
+}
+
+fn delete(user: &str, version: &str) -> AdmissionRecord {
+    let version = version.into();
+    record(user, "u", AdmittedChange::Delete { version })
+}
+
+fn created(new: &str, written: &str) -> Transition {
+    Transition::Created {
+        new: form(new, written),
+    }
+}
+
+fn updated(replaced: &str, new: &str, written: &str) -> Transition {
+    Transition::Updated {
+        replaced: replaced.into(),
+        new: form(new, written),
+        scaled_to: None,
+    }
+}
+
+fn scaled(replaced: &str, to: Option<i64>) -> Transition {
+    Transition::Updated {
+        replaced: replaced.into(),
+        new: form("scaled", "hpa"),
+        scaled_to: to,
+    }
+}
+
+fn deleting(version: &str) -> Transition {
+    Transition::Deleting {
+        version: version.into(),
+        owners: Box::default(),
+        namespace: Some("shop".into()),
+    }
+}
+
+fn listed(old: &str, version: &str, new: &str, written: &str) -> Transition {
+    Transition::Listed {
+        before: Before::Form {
+            blob: blob(old),
+            version: version.into(),
+        },
+        new: form(new, written),
+    }
+}
+
+fn appeared(new: &str, written: &str) -> Transition {
+    Transition::Listed {
+        before: Before::Absent,
+        new: form(new, written),
+    }
+}
+
+fn found(new: &str, written: &str) -> Transition {
+    Transition::Listed {
+        before: Before::Unknown,
+        new: form(new, written),
+    }
+}
+
+fn read(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Named(user, How::Exact) => user.name().to_owned(),
+        Verdict::Named(user, How::Coalesced) => format!("{} (coalesced)", user.name()),
+        Verdict::Ambiguous => "several".to_owned(),
+        Verdict::Unseen => "nobody".to_owned(),
+    }
+}
+
+/// The verdict, with the records before the event, and with the event before the records in turn.
+fn verdicts(records: &[AdmissionRecord], transition: &Transition) -> Vec<String> {
+    let start = Instant::now();
+    let orders = (0..=records.len()).map(|early| {
+        let mut attributor = Attributor::new(StoreLimits::default());
+        attributor.listen(true);
+        for record in &records[..early] {
+            attributor.record(record.clone(), start);
+        }
+        let origin = attributor.attribute("u", transition.clone(), None, start);
+        for record in &records[early..] {
+            attributor.record(record.clone(), start);
+        }
+        read(&origin.verdict(None).0)
+    });
+    orders.collect()
+}
+
+#[test]
+fn a_record_names_the_very_change_and_nothing_else() {
+    let a_b = update("alice", "5", "A", "B");
+    #[rustfmt::skip]
+    let table: Vec<(&str, Vec<AdmissionRecord>, Transition, &str)> = vec![
+        ("a creation", vec![create("alice", "A")], created("A", "alice"), "alice"),
+        ("a creation of other content", vec![create("bob", "X")], created("A", "alice"), "nobody"),
+        ("the same creation with another tool", vec![create("bob", "A")], created("A", "alice"), "nobody"),
+        ("an update", vec![a_b.clone()], updated("5", "B", "alice"), "alice"),
+        ("an update of an older version, refused as a conflict", vec![update("bob", "4", "A", "B")], updated("5", "B", "bob"), "nobody"),
+        ("the only record is of a refused attempt", vec![update("bob", "5", "A", "X")], updated("5", "B", "alice"), "nobody"),
+        ("a refused attempt beside the accepted one", vec![update("bob", "5", "A", "X"), a_b.clone()], updated("5", "B", "alice"), "alice"),
+        ("a refused attempt at the same content, with another tool", vec![update("bob", "5", "A", "B")], updated("5", "B", "alice"), "nobody"),
+        ("two attempts at the same in one second", vec![a_b.clone(), twin("bob", &a_b)], updated("5", "B", "alice"), "several"),
+        ("one user twice", vec![a_b.clone(), a_b.clone()], updated("5", "B", "alice"), "alice"),
+        ("a write that changed nothing, then a report of status", vec![update("alice", "5", "A", "A")], updated("5", "A", "kubelet"), "nobody"),
+        ("a creation does not name an update", vec![create("alice", "B")], updated("5", "B", "alice"), "nobody"),
+        ("an update does not name a creation", vec![a_b.clone()], created("B", "alice"), "nobody"),
+        ("scaling", vec![scale("alice", "5", 3)], scaled("5", Some(3)), "alice"),
+        ("scaling to zero", vec![scale("alice", "5", 0)], scaled("5", Some(0)), "alice"),
+        ("scaling to another number", vec![scale("bob", "5", 4)], scaled("5", Some(3)), "nobody"),
+        ("scaling of another version", vec![scale("bob", "4", 3)], scaled("5", Some(3)), "nobody"),
+        ("more than the replicas changed", vec![scale("bob", "5", 3)], scaled("5", None), "nobody"),
+        ("two scale it alike", vec![scale("bob", "5", 3), scale("alice", "5", 3)], scaled("5", Some(3)), "several"),
+        ("a deletion", vec![delete("alice", "5")], deleting("5"), "alice"),
+        ("a deletion of an older version", vec![delete("bob", "4")], deleting("5"), "nobody"),
+        ("two deletions, one of them accepted", vec![delete("alice", "5"), delete("bob", "5")], deleting("5"), "several"),
+        ("a deletion that was tried again", vec![delete("alice", "4"), delete("alice", "5")], deleting("5"), "alice"),
+        ("an update does not name a deletion", vec![a_b], deleting("5"), "nobody"),
+    ];
+    for (what, records, transition, expected) in table {
+        for verdict in verdicts(&records, &transition) {
+            assert_eq!(verdict, expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn after_a_list_an_unbroken_chain_of_one_user_names_it() {
+    let step = update;
+    #[rustfmt::skip]
+    let table: Vec<(&str, Vec<AdmissionRecord>, Transition, &str)> = vec![
+        ("one step", vec![step("alice", "5", "A", "B")], listed("A", "5", "B", "alice"), "alice (coalesced)"),
+        ("two steps of one user", vec![step("alice", "5", "A", "B"), step("alice", "6", "B", "C")], listed("A", "5", "C", "alice"), "alice (coalesced)"),
+        ("two steps of two users", vec![step("alice", "5", "A", "B"), step("bob", "6", "B", "C")], listed("A", "5", "C", "bob"), "several"),
+        ("a missing step", vec![step("alice", "6", "B", "C")], listed("A", "5", "C", "alice"), "nobody"),
+        ("a refused attempt aside", vec![step("alice", "5", "A", "B"), step("bob", "5", "A", "X")], listed("A", "5", "B", "alice"), "alice (coalesced)"),
+        ("the last step was refused", vec![step("bob", "5", "A", "B")], listed("A", "5", "B", "alice"), "nobody"),
+        ("a step of before", vec![step("bob", "3", "A", "B")], listed("A", "5", "B", "bob"), "nobody"),
+        ("there and back and there", vec![step("alice", "5", "A", "B"), step("bob", "6", "B", "A"), step("alice", "7", "A", "C")], listed("A", "5", "C", "alice"), "several"),
+        ("made while nobody looked", vec![create("alice", "A"), step("alice", "5", "A", "B")], appeared("B", "alice"), "alice (coalesced)"),
+        ("made by one and changed by another", vec![create("alice", "A"), step("bob", "5", "A", "B")], appeared("B", "bob"), "several"),
+        ("scaled in between", vec![scale("alice", "5", 3)], listed("A", "5", "B", "alice"), "nobody"),
+    ];
+    for (what, records, transition, expected) in table {
+        for verdict in verdicts(&records, &transition) {
+            assert_eq!(verdict, expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn after_a_hand_over_the_chain_begins_with_what_the_branch_holds() {
+    let start = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    for record in [create("alice", "A"), update("alice", "5", "A", "B")] {
+        attributor.record(record, start);
+    }
+    let origin = attributor.attribute("u", found("B", "alice"), None, start);
+    for (there, expected) in [
+        (Some(blob("A")), "alice (coalesced)"),
+        (None, "alice (coalesced)"),
+        (Some(blob("edited by hand")), "nobody"),
+        (Some(blob("B")), "nobody"),
+    ] {
+        assert_eq!(read(&origin.verdict(there).0), expected);
+    }
+    assert!(origin.is_settled(), "there is nothing to wait for");
+}
+
+#[test]
+fn what_was_ambiguous_once_stays_so() {
+    let start = Instant::now();
+    let limits = StoreLimits {
+        entries: 2,
+        ..StoreLimits::default()
+    };
+    let mut attributor = Attributor::new(limits);
+    attributor.record(delete("bob", "5"), start);
+    let origin = attributor.attribute("u", deleting("5"), None, start);
+    assert_eq!(read(&origin.verdict(None).0), "bob");
+    attributor.record(delete("alice", "5"), start);
+    assert_eq!(read(&origin.verdict(None).0), "several");
+    // Bob's record has to go; Alice was not the only one for that.
+    attributor.record(delete("alice", "4"), start);
+    attributor.record(delete("alice", "5"), start);
+    assert_eq!(read(&origin.verdict(None).0), "several");
+}
+
+#[test]
+fn records_and_waiting_changes_are_few_and_short_lived() {
+    let start = Instant::now();
+    let limits = StoreLimits {
+        ttl: Duration::from_mins(1),
+        entries: 100,
+        bytes: 1 << 20,
+    };
+    let mut attributor = Attributor::new(limits);
+    let mut evicted = 0;
+    for index in 0..1000 {
+        let of_other = AdmissionRecord {
+            uid: format!("uid-{index}"),
+            ..delete("alice", "5")
+        };
+        evicted += attributor.record(of_other.clone(), start);
+        evicted += attributor.record(of_other, start);
+        let _ = attributor.attribute(&format!("uid-{index}"), deleting("9"), None, start);
+    }
+    assert_eq!((attributor.len(), evicted), (100, 900));
+    assert!(attributor.order.len() <= 101 && attributor.open.len() <= 101);
+    assert!(attributor.knows("uid-999") && !attributor.knows("uid-1"));
+    let later = start + Duration::from_secs(61);
+    attributor.record(delete("alice", "5"), later);
+    assert_eq!(attributor.len(), 1);
+    assert!(attributor.open.is_empty() && attributor.order.is_empty());
+    let mut narrow = Attributor::new(StoreLimits {
+        bytes: 2000,
+        ..limits
+    });
+    for index in 0..100 {
+        narrow.record(delete("alice", &index.to_string()), start);
+    }
+    assert!(narrow.len() < 10, "{}", narrow.len());
+}
+
+#[test]
+fn a_record_that_came_again_lives_on() {
+    let start = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    attributor.record(delete("alice", "5"), start);
+    attributor.record(delete("alice", "5"), start + Duration::from_secs(40));
+    attributor.record(delete("bob", "1"), start + Duration::from_secs(70));
+    let now = start + Duration::from_secs(80);
+    let origin = attributor.attribute("u", deleting("5"), None, now);
+    assert_eq!(read(&origin.verdict(None).0), "alice");
+}
+
+#[test]
+fn a_cascade_names_the_collector_and_on_whose_behalf_it_worked() {
+    const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let start = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    let of = |user: &str, uid: &str| AdmissionRecord {
+        uid: uid.into(),
+        ..delete(user, "5")
+    };
+    attributor.record(of("alice", "deployment"), start);
+    let mut behalf = |uid: &str, owner: &str, user: &str| {
+        attributor.record(of(user, uid), start);
+        let transition = Transition::Deleting {
+            version: "5".into(),
+            owners: [owner.into()].into(),
+            namespace: None,
+        };
+        let origin = attributor.attribute(uid, transition, None, start);
+        let (verdict, behalf) = origin.verdict(None);
+        assert_eq!(read(&verdict), user);
+        behalf.map(|user| user.name().to_owned())
+    };
+    assert_eq!(
+        behalf("set", "deployment", COLLECTOR).as_deref(),
+        Some("alice")
+    );
+    assert_eq!(behalf("pod", "set", COLLECTOR).as_deref(), Some("alice"));
+    assert_eq!(behalf("other", "unknown", COLLECTOR), None);
+    assert_eq!(
+        behalf("third", "deployment", "bob"),
+        None,
+        "a person acts for themselves"
+    );
+}
+
+#[test]
+fn the_end_of_a_namespace_names_its_controller_and_who_deleted_it() {
+    const CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
+    let start = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    attributor.record(
+        AdmissionRecord {
+            type_key: TypeKey::new("", "v1", "namespaces").unwrap(),
+            namespace: None,
+            name: "shop".into(),
+            uid: "ns".into(),
+            ..delete("alice", "3")
+        },
+        start,
+    );
+    attributor.record(delete(CONTROLLER, "5"), start);
+    let origin = attributor.attribute("u", deleting("5"), None, start);
+    let (verdict, behalf) = origin.verdict(None);
+    assert_eq!(read(&verdict), CONTROLLER);
+    assert_eq!(behalf.unwrap().name(), "alice");
+}
