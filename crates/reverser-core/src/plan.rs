@@ -275,18 +275,17 @@ pub fn plan<'t>(
             }
             proof => proof,
         };
-        match proof.filter(|proof| policy.mode.accepts(*proof)) {
-            Some(proof) => plan.deletes.push(Delete {
+        if let Some(proof) = proof.filter(|proof| policy.mode.accepts(*proof)) {
+            plan.deletes.push(Delete {
                 path,
                 blob: file.blob,
                 proof,
-            }),
-            None => {
-                plan.unproven += 1;
-                if !proofs.needed.contains(&identity.type_key) {
-                    *plan.unselected.entry(identity.type_key).or_default() += 1;
-                }
-            }
+            });
+            continue;
+        }
+        plan.unproven += 1;
+        if !proofs.needed.contains(&identity.type_key) {
+            *plan.unselected.entry(identity.type_key).or_default() += 1;
         }
     }
     for (path, Wanted { blob, operations }) in wanted {
