@@ -36,7 +36,7 @@ test-e2e: setup ## Run only the tests of the whole, against a real control plane
 lint: ## Check format, lints, scripts and licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/*/*.sh .ci/run; \
+	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/*/*.sh image/rootfs.sh image/ssh .ci/run; \
 	else echo 'shellcheck is not installed: scripts are not checked'; fi
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \
 	else echo 'cargo-deny is not installed: licences are not checked (cargo install cargo-deny)'; fi
@@ -56,6 +56,15 @@ docs: crds ## Write what is made from the code: reference pages, manifests, the 
 	@hack/control-plane/build.sh kubectl helm
 	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --test install made_from
 	REVERSER_BLESS=1 $(CARGO) test -q -p gitops-reverser --test install described_in_the_table
+
+.PHONY: dist
+dist: build ## Build what is released into dist/: binary, chart, install.yaml, checksums
+	@hack/dist.sh
+
+.PHONY: image
+image: ## Build the container image: IMAGE=registry/gitops-reverser
+	docker build --build-arg VERSION=$$(hack/version.sh) --build-arg REVISION=$$(git rev-parse HEAD) \
+	  --build-arg SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) --tag $${IMAGE:-gitops-reverser}:$$(hack/version.sh) .
 
 .PHONY: golden
 golden: setup ## Record the golden cases again from a real API server

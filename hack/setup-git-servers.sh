@@ -12,6 +12,8 @@ need() {
 command -v git >/dev/null 2>&1 || need git
 command -v ssh >/dev/null 2>&1 || need openssh-client
 command -v ssh-keygen >/dev/null 2>&1 || need openssh-client
+# Part of the image, which a test puts together.
+[ -e "/usr/lib/$(uname -m)-linux-gnu/libnss_wrapper.so" ] || need libnss-wrapper
 [ -x /usr/sbin/sshd ] || [ -x /usr/local/sbin/sshd ] || [ -x /usr/bin/sshd ] || need openssh-server
 
 if [ -n "$missing" ]; then

@@ -21,6 +21,12 @@ with the flags that the program has.
 {{- range $controller.discovery.disableNoiseRules }}
 - --disable-noise-rule={{ . }}
 {{- end }}
+- --leader-elect={{ $controller.leaderElect }}
+- --leases-renew-sec={{ $controller.leases.renewSec }}
+- --leases-lease-sec={{ $controller.leases.leaseSec }}
+{{- with $controller.leases.namespace }}
+- --leases-namespace={{ . }}
+{{- end }}
 - --workers-max-global={{ $controller.workers.maxGlobal }}
 - --workers-max-per-repo={{ $controller.workers.maxPerRepo }}
 - --work-dir={{ $controller.workDir }}
@@ -37,6 +43,36 @@ with the flags that the program has.
 - --secrets-mode={{ $controller.secretsMode }}
 - {{ printf "--committer-name=%s" $controller.committer.name | quote }}
 - {{ printf "--committer-email=%s" $controller.committer.email | quote }}
+- --attribution-grace-ms={{ $controller.attribution.graceMs }}
+- --attribution-ttl-sec={{ $controller.attribution.ttlSec }}
+- --attribution-max-entries={{ $controller.attribution.maxEntries }}
+{{- with $controller.attribution.authorMap }}
+- --author-map-configmap={{ $.Release.Namespace }}/{{ . }}
+{{- end }}
+{{- $webhook := .Values.webhook }}
+- --webhook-bind-address={{ if $webhook.enabled }}:9443{{ else }}0{{ end }}
+{{- if $webhook.enabled }}
+{{- with $webhook.url }}
+- --webhook-url={{ . }}
+{{- end }}
+- --webhook-service-name={{ include "reverser.fullname" . }}-webhook
+- --webhook-service-namespace={{ .Release.Namespace }}
+- --webhook-configuration-name={{ include "reverser.fullname" . }}
+{{- if include "reverser.webhookSecret" . }}
+- --webhook-cert-dir=/etc/gitops-reverser/webhook
+{{- if $webhook.certManager.enabled }}
+- --webhook-inject-ca-from={{ .Release.Namespace }}/{{ include "reverser.fullname" . }}-webhook
+{{- end }}
+{{- else }}
+- --webhook-certificate-secret={{ include "reverser.fullname" . }}-webhook-certificate
+{{- end }}
+{{- if $webhook.clientCaConfigMap }}
+- --webhook-client-ca=/etc/gitops-reverser/client-ca/ca.crt
+{{- end }}
+{{- if .Values.rbac.create }}
+- --webhook-owner-cluster-role={{ include "reverser.fullname" . }}
+{{- end }}
+{{- end }}
 - --metrics-bind-address={{ if .Values.metrics.enabled }}:8080{{ else }}0{{ end }}
 - --health-probe-bind-address=:8081
 - --log-format={{ $controller.logFormat }}

@@ -45,3 +45,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "reverser.labelsWith" -}}
 {{- toYaml (merge (deepCopy (last .)) (include "reverser.labels" (first .) | fromYaml)) -}}
 {{- end -}}
+
+{{/* The Secret with certificates of the webhook that somebody else keeps; nothing, if the operator does. */}}
+{{- define "reverser.webhookSecret" -}}
+{{- if .Values.webhook.certManager.enabled -}}
+{{ include "reverser.fullname" . }}-webhook-tls
+{{- else -}}
+{{ .Values.webhook.existingSecret }}
+{{- end -}}
+{{- end -}}

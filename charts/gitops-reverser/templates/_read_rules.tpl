@@ -3,7 +3,7 @@ What may be read to be mirrored. Mode "preset" is the list of types that an empt
 compares it with the program. Secrets are apart from it, because they can be taken away.
 */}}
 {{- define "reverser.readRules" -}}
-{{- $read := list "get" "list" "watch" -}}
+{{- $read := list "list" "watch" -}}
 {{- $rbac := .Values.rbac -}}
 {{- $rules := list -}}
 {{- if eq $rbac.mode "all" -}}
@@ -31,8 +31,6 @@ compares it with the program. Secrets are apart from it, because they can be tak
   (list "storage.k8s.io" (list "storageclasses")) -}}
 {{- $rules = append $rules (dict "apiGroups" (list (first .)) "resources" (last .) "verbs" $read) -}}
 {{- end -}}
-{{- else if $rbac.secrets -}}
-{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "secrets") "verbs" (list "get")) -}}
 {{- end -}}
 {{- if and (eq $rbac.mode "custom") (not $rbac.customRules) -}}
 {{- fail "rbac.mode is custom: write the rules into rbac.customRules, or choose rbac.mode preset or all" -}}

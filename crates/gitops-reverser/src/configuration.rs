@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, CustomResourceExt as _, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use reverser_core::labels::Labels;
 use serde::de::DeserializeOwned;
@@ -26,8 +26,15 @@ use tokio::sync::{mpsc, watch};
 use crate::identity::Id;
 use crate::routing::{Configuration, OwnKind, Unreadable};
 
+/// Why our own objects cannot be read.
+mod trouble;
+
+pub use trouble::Trouble;
+
 /// Changes come in swarms; they are told together.
 const SETTLE: Duration = Duration::from_millis(50);
+/// How soon a question that got no answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One step of following a kind.
 enum Step<K> {
@@ -51,6 +58,7 @@ enum Change {
 pub async fn follow(
     client: Client,
     selector: Option<String>,
+    trouble: Trouble,
     told: watch::Sender<Option<Arc<Configuration>>>,
 ) {
     let ours = selector.map_or_else(watcher::Config::default, |selector| {
@@ -63,40 +71,50 @@ pub async fn follow(
         ours.clone(),
         read_ours,
         Change::Repo,
-        tx.clone(),
+        (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
         raw::<GitDestination>(&client),
         ours.clone(),
         read_ours,
         Change::Destination,
-        tx.clone(),
+        (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
         raw::<WatchRule>(&client),
         ours.clone(),
         read_ours,
         Change::WatchRule,
-        tx.clone(),
+        (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
         raw::<ClusterWatchRule>(&client),
         ours.clone(),
         read_ours,
         Change::ClusterRule,
-        tx.clone(),
+        (tx.clone(), trouble.clone()),
     ));
     tasks.spawn(follow_kind(
         Api::all(client.clone()),
         watcher::Config::default(),
         |namespace: Namespace| Ok(namespace),
         Change::Namespace,
-        tx,
+        (tx, trouble.clone()),
     ));
     let mut gathered = Gathered::default();
     let mut interrupted = false;
-    while let Some(change) = rx.recv().await {
-        gathered.take(change);
+    let mut unanswered = false;
+    loop {
+        let next = if unanswered {
+            tokio::time::timeout(ASK_AGAIN, rx.recv()).await
+        } else {
+            Ok(rx.recv().await)
+        };
+        match next {
+            Ok(None) => return,
+            Ok(Some(change)) => gathered.take(change),
+            Err(_nothing_new) => {}
+        }
         tokio::time::sleep(SETTLE).await;
         while let Ok(change) = rx.try_recv() {
             gathered.take(change);
@@ -104,9 +122,18 @@ pub async fn follow(
         if !gathered.is_complete() {
             continue;
         }
-        if !definitions_stand(&client).await {
-            interrupted = true;
-            continue;
+        let standing = definitions_stand(&client).await;
+        unanswered = standing.is_err();
+        match standing {
+            Ok(true) => {}
+            Ok(false) => {
+                interrupted = true;
+                continue;
+            }
+            Err(error) => {
+                trouble.of_request("the definitions of the four kinds", &error);
+                continue;
+            }
         }
         if std::mem::take(&mut interrupted) {
             gathered.configuration.installation += 1;
@@ -240,18 +267,23 @@ async fn follow_kind<W, K>(
     config: watcher::Config,
     read: fn(W) -> Result<K, Unreadable>,
     change: fn(Step<K>) -> Change,
-    tx: mpsc::Sender<Change>,
+    (tx, trouble): (mpsc::Sender<Change>, Trouble),
 ) where
     W: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let id = |object: &W| Id::new(object.namespace().unwrap_or_default(), object.name_any());
     let mut listing = BTreeMap::new();
+    let url = api.resource_url().to_owned();
+    let what = url.rsplit('/').next().unwrap_or_default().to_owned();
     let mut events = watcher(api, config).default_backoff().boxed();
     loop {
         let step = match events.try_next().await {
             Ok(None) => return,
             // The watcher waits and tries again; what is known stays known.
-            Err(_) => continue,
+            Err(error) => {
+                trouble.of_watch(&what, &error);
+                continue;
+            }
             Ok(Some(watcher::Event::Init)) => {
                 listing = BTreeMap::new();
                 continue;
@@ -275,18 +307,13 @@ async fn follow_kind<W, K>(
 }
 
 /// Whether all four definitions are there to stay.
-async fn definitions_stand(client: &Client) -> bool {
+async fn definitions_stand(client: &Client) -> Result<bool, kube::Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let names = [
-        GitRepoConfig::crd_name(),
-        GitDestination::crd_name(),
-        WatchRule::crd_name(),
-        ClusterWatchRule::crd_name(),
-    ];
-    let stands = async |name: &str| {
-        let found = api.get_metadata_opt(name).await;
-        matches!(found, Ok(Some(found)) if found.metadata.deletion_timestamp.is_none())
-    };
-    let all = futures::future::join_all(names.iter().map(|name| stands(name))).await;
-    all.into_iter().all(|stands| stands)
+    for crd in reverser_api::crd_yaml::crds() {
+        match api.get_opt(&crd.name_any()).await? {
+            Some(found) if found.metadata.deletion_timestamp.is_none() => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
 }

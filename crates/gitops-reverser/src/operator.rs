@@ -40,6 +40,7 @@ use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::admission::{AdmissionSettings, Watched};
 use crate::attribution::Attribution;
+use crate::configuration::Trouble;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
 use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
@@ -170,7 +171,10 @@ impl OperatorSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     /// The cluster cannot be told from others.
-    #[error("the namespace kube-system cannot be read: {0}")]
+    #[error(
+        "the namespace kube-system, which tells this cluster from others, cannot be read: {0}; bind \
+         the operator's ServiceAccount to the roles of the chart (rbac.create) or of config/rbac"
+    )]
     ClusterIdentity(#[source] kube::Error),
     /// No usable git.
     #[error(transparent)]
@@ -200,7 +204,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
-    let ends = Ends::of_installation(&client, &settings, attribution).await?;
+    let trouble = Trouble::new(telemetry.clone(), readiness.clone());
+    let ends = Ends::of_installation(&client, &settings, attribution, trouble).await?;
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 

@@ -508,7 +508,8 @@ pub struct TelemetryArguments {
     pub log_format: String,
 
     /// What is logged: error, warn, info, debug or trace, and more or less for parts of it, as in
-    /// info,kube_runtime=warn; never the content of objects
+    /// info,kube_runtime=warn; never the content of objects. While it runs, SIGUSR1 asks for one step
+    /// more and SIGUSR2 for what this flag says
     #[arg(
         long,
         env = "GITOPS_REVERSER_LOG_LEVEL",

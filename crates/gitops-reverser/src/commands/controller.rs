@@ -8,6 +8,7 @@ use std::sync::Arc;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tokio::net::TcpListener;
 use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,8 @@ use crate::command_line::ControllerArguments;
 use crate::http::{self, BindError, Readiness};
 use crate::operator::{self, OperatorError, OperatorSettings};
 use crate::settings::Settings;
-use crate::telemetry::facts::{Serving, Started, Stopping};
+use crate::telemetry::facts::{LogLevelChanged, Serving, Started, Stopping};
+use crate::telemetry::logging::LogControl;
 use crate::telemetry::{Telemetry, logging, metrics};
 
 /// As clap has it for flags that it does not know.
@@ -73,7 +75,7 @@ enum ControllerError {
 
 fn run_with(settings: Settings) -> Result<(), ControllerError> {
     let telemetry = &settings.telemetry;
-    logging::install(telemetry.log_format, telemetry.log_filter.clone())?;
+    let log = logging::install(telemetry.log_format, telemetry.log_filter.clone())?;
     let runtime = runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -85,7 +87,7 @@ fn run_with(settings: Settings) -> Result<(), ControllerError> {
         .enable_all()
         .build()
         .map_err(ControllerError::Threads)?;
-    let result = runtime.block_on(serve_and_operate(settings, answering.handle()));
+    let result = runtime.block_on(serve_and_operate(settings, log, answering.handle()));
     // What has not ended by now is not waited for.
     answering.shutdown_background();
     runtime.shutdown_background();
@@ -94,9 +96,11 @@ fn run_with(settings: Settings) -> Result<(), ControllerError> {
 
 async fn serve_and_operate(
     settings: Settings,
+    log: LogControl,
     answering: &runtime::Handle,
 ) -> Result<(), ControllerError> {
     let mut signals = EndSignals::listen().map_err(ControllerError::Signals)?;
+    let mut log_signals = LogSignals::listen().map_err(ControllerError::Signals)?;
     let mut registry = metrics::registry();
     let telemetry = Telemetry::register(&mut registry);
     let starting = Readiness::NotReady("starting".to_owned());
@@ -170,6 +174,7 @@ async fn serve_and_operate(
                 telemetry.emit(Stopping { signal });
                 stop_operator.cancel();
             }
+            filter = log_signals.next(&log) => telemetry.emit(LogLevelChanged { filter: &filter }),
             Some(ended) = servers.join_next() => ended?.map_err(ControllerError::Serve)?,
         }
     }
@@ -207,4 +212,27 @@ fn say_serving(
     let address = listener.local_addr().map_err(ControllerError::Serve)?;
     telemetry.emit(Serving { paths, address });
     Ok(())
+}
+
+/// The signals by which a person asks for more of the log, and for as much as before.
+struct LogSignals {
+    more: Signal,
+    as_wanted: Signal,
+}
+
+impl LogSignals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            more: signal(SignalKind::user_defined1())?,
+            as_wanted: signal(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Gives what is logged from now on.
+    async fn next(&mut self, log: &LogControl) -> String {
+        tokio::select! {
+            _ = self.more.recv() => log.more(),
+            _ = self.as_wanted.recv() => log.as_wanted(),
+        }
+    }
 }

@@ -43,6 +43,11 @@ fn demo(arguments: &DemoArguments) -> Result<ExitCode, Complaint> {
             signals.next().await;
             Ok(())
         })?;
+    } else {
+        say(
+            paint,
+            "Without --once, on a terminal, all of that stays until Ctrl-C; now it is removed.",
+        )?;
     }
     drop(stage);
     cluster.tidy_up();

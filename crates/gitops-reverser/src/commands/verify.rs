@@ -16,10 +16,13 @@ use tokio::sync::watch;
 use super::mirror::{complaint, unknown_types};
 use super::{EndSignals, block_on, print};
 use crate::command_line::VerifyArguments;
+use crate::configuration::Trouble;
+use crate::http::Readiness;
 use crate::identity::Id;
 use crate::operator::Parts;
 use crate::routing::{Configuration, Destination};
 use crate::status::Statuses;
+use crate::telemetry::{Telemetry, metrics};
 use crate::terminal::cluster::Cluster;
 use crate::terminal::comparison::{Branch, Comparison, Wishes, gatherer};
 use crate::terminal::exit::{self, Complaint, Exit};
@@ -199,7 +202,10 @@ async fn of_destination(
 /// Everything that users wrote, as soon as it is known completely.
 async fn followed(client: kube::Client) -> Result<Arc<Configuration>, Complaint> {
     let (told, mut configuration) = watch::channel(None);
-    let follower = tokio::spawn(crate::configuration::follow(client, None, told));
+    let (readiness, _) = watch::channel(Readiness::NotReady(String::new()));
+    let telemetry = Telemetry::register(&mut metrics::registry());
+    let trouble = Trouble::new(telemetry, readiness);
+    let follower = tokio::spawn(crate::configuration::follow(client, None, trouble, told));
     let waited = tokio::time::timeout(CONFIGURED, configuration.wait_for(Option::is_some)).await;
     let found = waited
         .ok()

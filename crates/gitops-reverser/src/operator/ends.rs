@@ -13,6 +13,7 @@ use super::parts::Parts;
 use super::redacting::{self, KeySource};
 use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
 use crate::attribution::Attribution;
+use crate::configuration::Trouble;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
 use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
@@ -59,6 +60,7 @@ impl Ends {
         client: &Client,
         settings: &OperatorSettings,
         attribution: Attribution,
+        trouble: Trouble,
     ) -> Result<Self, OperatorError> {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
@@ -68,6 +70,7 @@ impl Ends {
             crate::configuration::follow(
                 client.clone(),
                 settings.own_labels.clone(),
+                trouble,
                 configuration_tx,
             ),
         );

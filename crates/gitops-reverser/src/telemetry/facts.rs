@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reverser_git::CommitId;
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, error, info, trace, warn};
 
 pub use super::labels::AdmissionOutcome;
 use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
@@ -52,6 +52,21 @@ pub struct Stopping<'a> {
 impl Fact for Stopping<'_> {
     fn log(&self) {
         info!(signal = self.signal, "stopping");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// Somebody asked for more of the log, or for as much as before.
+#[derive(Debug)]
+pub struct LogLevelChanged<'a> {
+    /// What is logged from now on.
+    pub filter: &'a str,
+}
+
+impl Fact for LogLevelChanged<'_> {
+    fn log(&self) {
+        error!(filter = self.filter, "log level changed");
     }
 
     fn count(&self, _: &Metrics) {}
@@ -149,6 +164,26 @@ impl Fact for DiscoveryFailed<'_> {
     fn count(&self, metrics: &Metrics) {
         metrics.discovery_errors.inc();
     }
+}
+
+/// Our own objects, or what else says what is to be done, cannot be read. What is known stays.
+#[derive(Debug)]
+pub struct ConfigurationUnreadable<'a> {
+    /// Which of them.
+    pub what: &'a str,
+    /// Why.
+    pub reason: &'a str,
+    /// What a person can do about it, or nothing.
+    pub cure: &'a str,
+}
+
+impl Fact for ConfigurationUnreadable<'_> {
+    fn log(&self) {
+        let Self { what, reason, cure } = self;
+        warn!(what, "cannot be read: {reason}{cure}");
+    }
+
+    fn count(&self, _: &Metrics) {}
 }
 
 /// The remote has confirmed a commit.

@@ -9,6 +9,7 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{FilterExt as _, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{Registry, reload};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,42 @@ pub enum LogFormat {
 /// What is logged: a level, and other levels for parts of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogFilter(Targets);
+
+/// Changes what is logged, while the program runs.
+#[derive(Debug, Clone)]
+pub struct LogControl {
+    filter: reload::Handle<Targets, Registry>,
+    wanted: LogFilter,
+}
+
+impl LogControl {
+    /// One step more, up to everything. Gives what is logged now.
+    #[must_use]
+    pub fn more(&self) -> String {
+        self.change(|targets| {
+            let more = match targets.default_level() {
+                Some(LevelFilter::ERROR) => LevelFilter::WARN,
+                Some(LevelFilter::WARN) => LevelFilter::INFO,
+                Some(LevelFilter::INFO) => LevelFilter::DEBUG,
+                _ => LevelFilter::TRACE,
+            };
+            *targets = targets.clone().with_default(more);
+        })
+    }
+
+    /// What the flag says. Gives it.
+    #[must_use]
+    pub fn as_wanted(&self) -> String {
+        self.change(|targets| *targets = self.wanted.0.clone())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Targets)) -> String {
+        // It fails only when the subscriber is gone, and then nothing is logged.
+        let _ = self.filter.modify(change);
+        let now = self.filter.with_current(ToString::to_string);
+        now.unwrap_or_default()
+    }
+}
 
 /// These write the answers of the API server into the log when they cannot be read, and Secrets are
 /// among them. What is worth knowing of it, our own errors say without.
@@ -55,12 +92,17 @@ fn level(name: &str) -> Option<LevelFilter> {
 }
 
 /// Sends log lines to standard error, for the rest of the process.
-pub fn install(format: LogFormat, filter: LogFilter) -> Result<(), SetGlobalDefaultError> {
-    let subscriber = subscriber(format, filter, std::io::stderr);
-    tracing::subscriber::set_global_default(subscriber)
+pub fn install(format: LogFormat, filter: LogFilter) -> Result<LogControl, SetGlobalDefaultError> {
+    let (subscriber, control) = subscriber(format, filter, std::io::stderr);
+    tracing::subscriber::set_global_default(subscriber)?;
+    Ok(control)
 }
 
-fn subscriber<W>(format: LogFormat, LogFilter(wanted): LogFilter, writer: W) -> impl Subscriber
+fn subscriber<W>(
+    format: LogFormat,
+    wanted: LogFilter,
+    writer: W,
+) -> (impl Subscriber + use<W>, LogControl)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -68,13 +110,18 @@ where
     for target in TALKATIVE {
         bearable = bearable.with_target(target, LevelFilter::OFF);
     }
-    let filter = wanted.and(bearable);
+    let (changeable, handle) = reload::Layer::new(wanted.0.clone());
+    let control = LogControl {
+        filter: handle,
+        wanted,
+    };
+    let filter = changeable.and(bearable);
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = match format {
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
         LogFormat::Text => lines.with_ansi(false).with_filter(filter).boxed(),
     };
-    tracing_subscriber::registry().with(lines)
+    (tracing_subscriber::registry().with(lines), control)
 }
 
 #[cfg(test)]
@@ -102,7 +149,7 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let filter = LogFilter::parse(filter).unwrap();
-        let subscriber = subscriber(format, filter, move || writer.clone());
+        let (subscriber, _) = subscriber(format, filter, move || writer.clone());
         tracing::subscriber::with_default(subscriber, say);
         String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
     }
@@ -136,6 +183,35 @@ mod tests {
         assert_eq!(lines("debug"), 3);
         assert_eq!(lines("debug,kube_runtime=warn"), 2);
         assert_eq!(lines("kube_runtime=debug"), 2);
+    }
+
+    #[test]
+    fn what_is_logged_can_be_changed_while_it_runs_and_answers_stay_unlogged() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let filter = LogFilter::parse("info,kube_runtime=warn").unwrap();
+        let (subscriber, control) = subscriber(LogFormat::Text, filter, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            let say = || {
+                debug!("ours");
+                debug!(target: "kube_runtime::watcher", "theirs");
+                warn!(target: "kube_client::client", "the whole of a Secret");
+            };
+            let count = || {
+                String::from_utf8_lossy(&lines.0.lock().unwrap())
+                    .lines()
+                    .count()
+            };
+            say();
+            assert_eq!(count(), 0);
+            assert!(control.more().contains("debug"));
+            say();
+            assert_eq!(count(), 1);
+            assert!(control.more().contains("trace"));
+            assert!(control.as_wanted().contains("info"));
+            say();
+            assert_eq!(count(), 1);
+        });
     }
 
     #[test]

@@ -33,13 +33,19 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "controller.extraEnv[0].value=http://proxy:3128",
             "workDirVolume.medium=Memory",
             "rbac.mode=all",
+            "controller.leases.namespace=kube-system",
+            "webhook.certManager.enabled=true",
+            "webhook.certManager.issuerRef.name=internal",
+            "webhook.clientCaConfigMap=api-server",
         ],
     ),
     (
         "as little as possible",
         &[
             "replicaCount=1",
+            "controller.leaderElect=false",
             "crds.install=false",
+            "webhook.enabled=false",
             "metrics.enabled=false",
             "rbac.userRoles=false",
             "rbac.secrets=false",
@@ -69,13 +75,14 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "rbac.mode=custom",
             "rbac.customRules[0].apiGroups[0]=apps",
             "rbac.customRules[0].resources[0]=deployments",
-            "rbac.customRules[0].verbs={get,list,watch}",
+            "rbac.customRules[0].verbs={list,watch}",
         ],
     ),
     (
         "another release and a platform that chooses users",
         &[
             "fullnameOverride=mirror",
+            "webhook.existingSecret=webhook-tls",
             "image.digest=sha256:0000000000000000000000000000000000000000000000000000000000000000",
             "podSecurityContext.runAsUser=null",
             "podSecurityContext.fsGroup=null",
@@ -153,6 +160,18 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         (
             "rbac.customRules[0].verbs={create}",
             "'/rbac/customRules/0/verbs/0': value must be one of 'get', 'list', 'watch'",
+        ),
+        (
+            "webhook.url=http://plain",
+            "'/webhook/url': 'http://plain' does not match",
+        ),
+        (
+            "webhook.certManager.enabled=true",
+            "name an Issuer in webhook.certManager.issuerRef",
+        ),
+        (
+            "controller.leaderElect=false",
+            "set replicaCount to 1, because every pod would write",
         ),
         (
             "serviceAccount.create=false",
@@ -244,6 +263,16 @@ fn the_pod_has_no_right_that_it_can_do_without() {
 }
 
 #[test]
+fn only_the_leader_is_asked_by_the_webhook() {
+    let objects = Helm::new().render(&[]);
+    let service = repository::one(&objects, "Service/gitops-reverser-webhook");
+    assert_eq!(
+        service["spec"]["selector"]["configbutler.ai/leader"],
+        "true"
+    );
+}
+
+#[test]
 fn a_lone_pod_has_no_budget_that_would_block_a_drain() {
     let helm = Helm::new();
     let budget = "PodDisruptionBudget/gitops-reverser";
@@ -316,15 +345,12 @@ fn what_may_be_read_is_the_preset_and_secrets_can_be_taken_out() {
     };
     let mut preset: Vec<String> = reverser_core::selection::preset()
         .flat_map(|(group, resource)| {
-            ["get", "list", "watch"].map(|verb| format!("{group}/{resource} {verb}"))
+            ["list", "watch"].map(|verb| format!("{group}/{resource} {verb}"))
         })
         .collect();
     preset.sort();
     assert_eq!(read(&[]), preset);
-    assert_eq!(
-        read(&["rbac.mode=all"]),
-        ["*/* get", "*/* list", "*/* watch"]
-    );
+    assert_eq!(read(&["rbac.mode=all"]), ["*/* list", "*/* watch"]);
     for mode in ["rbac.mode=preset", "rbac.mode=all"] {
         let objects = helm.render(&[mode, "rbac.secrets=false"]);
         for role in objects

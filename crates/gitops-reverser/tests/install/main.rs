@@ -8,9 +8,17 @@
 )]
 
 mod chart;
+mod cluster;
+mod docs;
+mod image;
 mod manifests;
+mod metrics;
+mod node;
 mod published_schemas;
+mod quickstart;
 mod repository;
+mod rights;
+mod uninstalling;
 mod values;
 
 #[test]

@@ -14,6 +14,7 @@ const MADE: &[(&str, &[&str])] = &[
         "config/manager/manager.yaml",
         &["deployment", "poddisruptionbudget", "metrics"],
     ),
+    ("config/webhook/webhook.yaml", &["webhook"]),
 ];
 
 const BEGINNING: &str = "# Made from the chart: `make docs` writes it again.\n";

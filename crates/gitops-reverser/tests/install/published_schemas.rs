@@ -12,8 +12,8 @@ use crate::chart::{Helm, VALUE_SETS};
 use crate::manifests::kustomized;
 use crate::repository;
 
-/// Kinds of an operator that is not there; their templates have tests of their own.
-const NOT_SERVED: &str = "ServiceMonitor,PrometheusRule";
+/// Kinds of operators that are not there; their templates have tests of their own.
+const NOT_SERVED: &str = "ServiceMonitor,PrometheusRule,Certificate";
 
 /// Writes a JSON schema for each kind that the server serves, under the names that kubeconform asks
 /// for.

@@ -5,12 +5,13 @@ use std::net::TcpListener;
 use super::registering::{await_asked, await_resources, installed, rule_on};
 use crate::operator::installation::Installation;
 
-/// Who wrote the commits that touched the file of an object.
+/// The user and the certainty of the commits that touched the file of an object, newest first.
 fn authors(world: &Installation, name: &str) -> Vec<String> {
     let path = format!("clusters/prod/{}", world.path(name));
-    let log = world
-        .repository
-        .git(&["log", "--format=%an", "main", "--", &path]);
+    let trailer =
+        |key: &str| format!("%(trailers:key=X-ConfigButler-{key},valueonly,separator=%x2C)");
+    let format = format!("--format={} {}", trailer("User"), trailer("Attribution"));
+    let log = world.repository.git(&["log", &format, "main", "--", &path]);
     log.lines().map(str::to_owned).collect()
 }
 
@@ -49,7 +50,14 @@ fn a_webhook_that_is_down_or_slow_or_restarts_holds_up_nothing_and_names_nobody(
     ] {
         assert!(!told.contains(&nobody.to_owned()), "{told:?}");
     }
-    let first = authors(&world, "down").pop();
-    assert_eq!(first.as_deref(), Some("GitOps Reverser"));
+    let down = authors(&world, "down");
+    assert_eq!(down.last().unwrap(), "unknown unknown", "{down:?}");
+    let slow = authors(&world, "slow");
+    let (deletion, before) = slow.split_first().unwrap();
+    assert_eq!(deletion, "alice exact", "{slow:?}");
+    assert!(
+        before.iter().all(|one| one == "unknown unknown"),
+        "{slow:?}"
+    );
     world.assert_quiet();
 }

@@ -11,6 +11,7 @@ use crate::operator::installation::Installation;
 pub(super) fn installed(name: &str) -> (Installation, Webhook) {
     let mut world = Installation::prepare(name);
     let mut webhook = Webhook::prepare(&world.plane);
+    webhook.attribution = world.attribution.clone();
     webhook.start();
     world.settings.admission = Some(webhook.settings.clone());
     world.run();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use gitops_reverser::admission::{
     self, AdmissionSettings, CertificateSource, Endpoint, Lifetimes, Records,
 };
+use gitops_reverser::attribution::Attribution;
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use prometheus_client::registry::Registry;
 use reverser_core::admission_record::{AdmissionRecord, AdmittedChange};
@@ -23,6 +24,8 @@ pub(crate) const SOON: Duration = Duration::from_mins(2);
 
 pub(crate) struct Webhook {
     pub(crate) settings: AdmissionSettings,
+    /// Who hears of it too.
+    pub(crate) attribution: Attribution,
     _registry: Registry,
     port: Port,
     config: kube::Config,
@@ -53,6 +56,7 @@ impl Webhook {
                 client_authority: None,
                 owner_cluster_role: None,
             },
+            attribution: Attribution::default(),
             _registry: registry,
             port,
             config: plane.kube_config(User::Admin),
@@ -65,7 +69,11 @@ impl Webhook {
 
     pub(crate) fn start(&mut self) {
         let taken = self.records.clone();
-        let records: Records = Arc::new(move |record| taken.lock().unwrap().push(record));
+        let attribution = self.attribution.clone();
+        let records: Records = Arc::new(move |record| {
+            taken.lock().unwrap().push(record.clone());
+            attribution.record(record);
+        });
         let (settings, telemetry) = (self.settings.clone(), self.telemetry.clone());
         let (config, port) = (self.config.clone(), self.port.number());
         let stop = CancellationToken::new();

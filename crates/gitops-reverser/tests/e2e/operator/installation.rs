@@ -70,6 +70,8 @@ pub(crate) struct Installation {
     runtime: Runtime,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     pub(crate) settings: OperatorSettings,
+    /// Whom the operator asks for authors.
+    pub(crate) attribution: Attribution,
     pub(crate) registry: Registry,
 }
 
@@ -113,6 +115,7 @@ impl Installation {
             runtime,
             running: None,
             settings,
+            attribution: Attribution::default(),
             registry: metrics::registry(),
         };
         installation.apply(&installation.repo("repo", &json!({})));
@@ -143,12 +146,13 @@ impl Installation {
         self.registry = metrics::registry();
         let telemetry = Telemetry::register(&mut self.registry);
         let settings = self.settings.clone();
+        let attribution = self.attribution.clone();
         let task = self.runtime.spawn(async move {
             let shutdown = async { drop(stopped.await) };
             operator::run(
                 config,
                 settings,
-                Attribution::default(),
+                attribution,
                 telemetry,
                 readiness,
                 shutdown,
