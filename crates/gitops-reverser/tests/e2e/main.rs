@@ -7,6 +7,7 @@
 )]
 
 mod admission;
+mod authors;
 mod clean;
 mod controller_flags;
 mod discovery;

@@ -98,6 +98,14 @@ impl Installation {
         Self::on(Plane::Own(Box::new(plane)), name)
     }
 
+    /// The same with the controllers of Kubernetes.
+    pub(crate) fn with_controllers(name: &str) -> Self {
+        let plane = ControlPlane::builder().controller_manager(true);
+        let plane = plane.start().unwrap();
+        install_crds(&plane);
+        Self::on(Plane::Own(Box::new(plane)), name)
+    }
+
     fn on(plane: Plane, name: &str) -> Self {
         let namespace = plane.namespace(name);
         let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,8 @@
+//! Who did it: a real API server asks the real webhook, and the remote's history tells.
+
+mod cascades;
+mod crowd;
+mod cruel;
+mod names;
+mod scenarios;
+mod stage;
