@@ -178,13 +178,8 @@ pub fn of_destination(
         ));
     }
     if let Some(message) = report.and_then(unselected_sentence) {
-        conditions.push(warning(
-            destination_warning::UNSELECTED_FILES,
-            message,
-            &old.conditions,
-            generation,
-            now,
-        ));
+        let type_ = destination_warning::UNSELECTED_FILES;
+        conditions.push(warning(type_, message, &old.conditions, generation, now));
     }
     if let Some(said) = report.and_then(|report| report.author_refused.as_ref()) {
         let message = format!(
