@@ -213,6 +213,9 @@ fn warnings_of(
                 .to_owned();
         warnings.push((destination_warning::SECRETS_READABLE, message));
     }
+    if let Some(message) = report.and_then(unselected_sentence) {
+        warnings.push((destination_warning::UNSELECTED_FILES, message));
+    }
     if let Some(owner) = report.and_then(|report| report.foreign_owner.clone()) {
         warnings.push((destination_warning::FOREIGN_OWNER, owner));
     }
@@ -241,6 +244,22 @@ fn set_aside_sentence(report: &Report) -> String {
     let first = report.set_aside.first();
     let (path, message) = first.map_or(("", ""), |(path, message)| (path, message));
     format!("{objects} objects cannot be written and wait until they change; {path}: {message}")
+}
+
+/// What is said of files that no rule selects, if there are any.
+fn unselected_sentence(report: &Report) -> Option<String> {
+    let files: usize = report.unselected.values().sum();
+    let types = report.unselected.iter();
+    let types: Vec<String> = types
+        .map(|(key, files)| format!("{key} ({files})"))
+        .collect();
+    (files > 0).then(|| {
+        format!(
+            "{files} files are of types that no rule in effect selects, and stay: {}. Delete those in \
+             Git that nobody needs",
+            types.join(", ")
+        )
+    })
 }
 
 /// The status of a rule of either kind.

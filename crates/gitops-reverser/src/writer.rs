@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use reverser_core::commit_message::Installation;
+use reverser_core::object_key::TypeKey;
 use reverser_core::plan::MassDelete;
 use reverser_core::window::Limits;
 use reverser_git::{
@@ -116,6 +117,8 @@ pub struct Report {
     pub stopped: Option<MassDelete>,
     /// Another installation that has marked the folder, and how to take it over.
     pub foreign_owner: Option<String>,
+    /// Files of types that no rule selects, which nobody can prove to be superfluous.
+    pub unselected: BTreeMap<TypeKey, usize>,
     /// Files that the server refuses, and what it said; not all of them if they are many.
     pub set_aside: Vec<(String, String)>,
     /// How many there are.
@@ -167,7 +170,7 @@ pub struct Writer {
     must_fetch: bool,
     has_pushed: bool,
     pushes_since_cleared: usize,
-    last_look: Instant,
+    last_look: Option<Instant>,
     /// Nothing where nobody else writes, and before the writer runs.
     lease: Option<BranchLease>,
     turns: Turns,
@@ -240,7 +243,8 @@ impl Writer {
             must_fetch: false,
             has_pushed: false,
             pushes_since_cleared: 0,
-            last_look: Instant::now(),
+            // The first look is due at once: the branch is fetched while objects are listed.
+            last_look: None,
             lease: None,
             turns: Turns::default(),
         }
@@ -334,7 +338,9 @@ impl Writer {
             .values()
             .filter_map(|state| state.due(&self.settings.limits, grace))
             .min();
-        let look = self.last_look + self.settings.poll;
+        let look = self
+            .last_look
+            .map_or_else(Instant::now, |last| last + self.settings.poll);
         let due = batch.map_or(look, |batch| batch.max(self.repo.ready_at()).min(look));
         Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
     }
@@ -376,9 +382,11 @@ impl Writer {
         };
         let now = Instant::now();
         // A look at a quiet remote fetches; a batch relies on the tip that is known.
-        let look = now >= self.last_look + self.settings.poll;
+        let look = self
+            .last_look
+            .is_none_or(|last| now >= last + self.settings.poll);
         if look {
-            self.last_look = now;
+            self.last_look = Some(now);
         }
         let destinations = self.destinations.iter_mut();
         let jobs: Vec<Job> = destinations

@@ -33,6 +33,9 @@ pub mod destination_warning {
     words! {
         /// Secrets are written in a form that everyone who may read the repository can decode.
         SECRETS_READABLE = "SecretsReadable";
+        /// The folder holds files of types that no rule selects, and nobody can prove that they may
+        /// go: a rule was deleted while the operator was down, or is not in effect. They stay.
+        UNSELECTED_FILES = "UnselectedFiles";
         /// The folder carries the mark of another installation, and `exclusiveMode` is false.
         FOREIGN_OWNER = "ForeignOwner";
         /// The Git server refuses the authors of changes: commits name the operator instead, and the

@@ -178,6 +178,8 @@ pub struct Plan {
     pub unproven: usize,
     /// Deletions go that the guard would have stopped, had nobody released them.
     pub released: bool,
+    /// How many of those are of types that no rule of the destination selects.
+    pub unselected: BTreeMap<TypeKey, usize>,
 }
 
 /// A file to write.
@@ -277,13 +279,17 @@ pub fn plan<'t>(
             }
             proof => proof,
         };
-        match proof.filter(|proof| policy.mode.accepts(*proof)) {
-            Some(proof) => plan.deletes.push(Delete {
+        if let Some(proof) = proof.filter(|proof| policy.mode.accepts(*proof)) {
+            plan.deletes.push(Delete {
                 path,
                 blob: file.blob,
                 proof,
-            }),
-            None => plan.unproven += 1,
+            });
+            continue;
+        }
+        plan.unproven += 1;
+        if !proofs.needed.contains(&identity.type_key) {
+            *plan.unselected.entry(identity.type_key).or_default() += 1;
         }
     }
     for (path, Wanted { blob, operations }) in wanted {

@@ -11,6 +11,8 @@ use crate::world::{PATIENCE, World};
 pub(crate) struct Running {
     process: Process,
     started: Instant,
+    /// Earlier runs have written so much to the log.
+    log_before: usize,
 }
 
 /// Processor time.
@@ -49,9 +51,14 @@ impl Running {
         let program = std::env::var_os("REVERSER_BENCH_PROGRAM")
             .unwrap_or_else(|| env!("CARGO_BIN_EXE_gitops-reverser").into());
         let process = Process::new(&world.scratch, "operator", Path::new(&program), arguments);
+        let log_before = std::fs::read(process.log()).map_or(0, |log| log.len());
         let started = Instant::now();
         process.start().unwrap();
-        Self { process, started }
+        Self {
+            process,
+            started,
+            log_before,
+        }
     }
 
     /// How long it took to push the first commit.
@@ -64,8 +71,7 @@ impl Running {
     pub(crate) fn until_in_sync(&self) -> Duration {
         loop {
             let log = std::fs::read_to_string(self.process.log()).unwrap();
-            let since = log.rfind("\"started\"").unwrap_or(0);
-            if log[since..].contains("in sync") {
+            if log[self.log_before..].contains("in sync") {
                 return self.started.elapsed();
             }
             assert!(self.started.elapsed() < PATIENCE, "{log}");

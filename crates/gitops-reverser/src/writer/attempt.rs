@@ -10,6 +10,7 @@ use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::canon::say_the_same;
 use reverser_core::commit_message::message;
+use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{MassDelete, Plan, Proofs, PrunePolicy, Put, TreeFile, Wanted};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::transition_log::{Change as LoggedChange, Credit, Share, lay};
@@ -88,6 +89,8 @@ pub(super) struct Done {
     /// Another installation that has marked the folder.
     pub(super) foreign_owner: Option<String>,
     pub(super) capped: usize,
+    /// Files of types that no rule selects, where the whole folder was compared.
+    pub(super) unselected: Option<BTreeMap<TypeKey, usize>>,
     /// How many files differed.
     pub(super) planned: usize,
     /// Files that were left out because their content is nowhere.
@@ -177,6 +180,9 @@ impl Attempt {
                 .map_err(|error| local(&error))?;
             job.done.stopped.clone_from(&plan.stopped);
             job.done.capped = plan.capped;
+            if job.doubt.is_whole() {
+                job.done.unselected = Some(plan.unselected.clone());
+            }
             job.done.planned = plan.puts.len() + plan.deletes.len();
             let deletes = plan.deletes.iter();
             job.done.deletes = deletes.map(|delete| delete.path().clone()).collect();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
+use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{
     DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan,
 };
@@ -73,6 +74,7 @@ pub(super) struct DestinationState {
     not_before: Option<Instant>,
     stopped: Option<MassDelete>,
     foreign_owner: Option<String>,
+    unselected: BTreeMap<TypeKey, usize>,
     /// Users whom the server does not take as authors, and what it said last.
     refused_authors: Arc<RefusedAuthors>,
     reported: Option<Report>,
@@ -107,6 +109,7 @@ impl DestinationState {
             not_before: None,
             stopped: None,
             foreign_owner: None,
+            unselected: BTreeMap::new(),
             refused_authors: Arc::default(),
             reported: None,
         }
@@ -397,6 +400,9 @@ impl DestinationState {
         let all_decided = done.capped == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
         self.foreign_owner = done.foreign_owner;
+        if let Some(unselected) = done.unselected {
+            self.unselected = unselected;
+        }
         self.note_pushed(done.pushed);
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
         match done.failure {
@@ -515,6 +521,7 @@ impl DestinationState {
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),
             foreign_owner: self.foreign_owner.clone(),
+            unselected: self.unselected.clone(),
             set_aside: named
                 .map(|(path, aside)| (self.destination.folder.join(path), aside.message.clone()))
                 .collect(),

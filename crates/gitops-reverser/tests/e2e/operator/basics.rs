@@ -3,7 +3,7 @@
 use reverser_testkit::git_server::FileChange;
 use serde_json::json;
 
-use super::installation::Installation;
+use super::installation::{Installation, soon};
 
 #[test]
 fn a_config_map_appears_changes_and_goes_one_commit_each() {
@@ -85,6 +85,47 @@ fn deleting_a_rule_removes_its_files_and_leaves_those_of_others() {
             .files("main")
             .contains_key("other/core/v1/configmaps/x/y.yaml")
     );
+}
+
+#[test]
+fn files_of_a_rule_that_was_deleted_while_the_operator_was_down_stay_and_are_named() {
+    let mut world = Installation::start("absent-rule");
+    world.apply(&world.config_map("web", "x"));
+    world.kubectl(&["create", "quota", "limit", "--hard=pods=3"]);
+    world.apply(&world.rule("maps", &json!([{"resources": ["configmaps"]}])));
+    world.apply(&world.rule("quotas", &json!([{"resources": ["resourcequotas"]}])));
+    let quota = format!("core/v1/resourcequotas/{}/limit.yaml", world.namespace);
+    let has_quota = |world: &Installation| world.files().contains_key(&quota);
+    soon("the quota's file", || {
+        has_quota(&world).then_some(()).ok_or("none".into())
+    });
+    world.await_names(&["web"]);
+    world.stop();
+    world.kubectl(&["delete", "watchrule", "quotas"]);
+    world.run();
+    world.apply(&world.config_map("web", "two"));
+    world.await_file("web", "value: two");
+    let path = r#"jsonpath={.status.conditions[?(@.type=="UnselectedFiles")].message}"#;
+    let warning = |world: &Installation| world.kubectl(&["get", "gitdestination/prod", "-o", path]);
+    soon("the warning", || {
+        let seen = warning(&world);
+        seen.contains("v1/resourcequotas (1)")
+            .then_some(())
+            .ok_or(seen)
+    });
+    assert!(has_quota(&world), "what the rule had allowed is not known");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+
+    // Whoever does not need it deletes it, and that is that.
+    let file = format!("clusters/prod/{quota}");
+    world
+        .repository
+        .commit("main", "by hand", &[FileChange::Delete(&file)]);
+    soon("no warning", || {
+        let seen = warning(&world);
+        seen.is_empty().then_some(()).ok_or(seen)
+    });
+    assert!(!has_quota(&world));
 }
 
 #[test]
