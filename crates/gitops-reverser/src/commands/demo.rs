@@ -29,9 +29,20 @@ fn demo(arguments: &DemoArguments) -> Result<ExitCode, Complaint> {
     let paint = Paint::for_stdout();
     let folder = DemoFolder::create()?;
     let cluster = DemoCluster::prepare(arguments, paint, folder.path())?;
-    let mut stage = Stage::set(&cluster, paint, folder.path())?;
-    story::tell(&mut stage, &cluster)?;
-    story::say_where_to_look(&stage, &cluster)?;
+    let played = play(arguments, &cluster, paint, folder.path());
+    cluster.tidy_up();
+    played.map(|()| ExitCode::SUCCESS)
+}
+
+fn play(
+    arguments: &DemoArguments,
+    cluster: &DemoCluster,
+    paint: Paint,
+    folder: &Path,
+) -> Result<(), Complaint> {
+    let mut stage = Stage::set(cluster, paint, folder)?;
+    story::tell(&mut stage, cluster)?;
+    story::say_where_to_look(&stage, cluster)?;
     let stays = !arguments.once && std::io::IsTerminal::is_terminal(&std::io::stdout());
     if stays {
         say(
@@ -49,9 +60,7 @@ fn demo(arguments: &DemoArguments) -> Result<ExitCode, Complaint> {
             "Without --once, on a terminal, all of that stays until Ctrl-C; now it is removed.",
         )?;
     }
-    drop(stage);
-    cluster.tidy_up();
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The operator and its repository.

@@ -124,11 +124,30 @@ impl DemoCluster {
             is_near: false,
             _plane: None,
         };
+        cluster.refuse_what_is_there()?;
         if !arguments.yes {
             let name = cluster.kubectl(&["config", "current-context"])?;
             agree(name.trim())?;
         }
         Ok(cluster)
+    }
+
+    /// What is there before the demo would be gone after it.
+    fn refuse_what_is_there(&self) -> Result<(), Complaint> {
+        let definitions = definition_names();
+        let namespaces = [NAMESPACE.to_owned(), HOME.to_owned()];
+        for (kind, names) in [("crd", &definitions[..]), ("namespace", &namespaces[..])] {
+            let mut arguments = vec!["get", kind, "--ignore-not-found", "--output=name"];
+            arguments.extend(names.iter().map(String::as_str));
+            let there = self.kubectl(&arguments)?;
+            if let Some(first) = there.lines().next() {
+                return Err(Complaint::failed(format!(
+                    "{first} is there already, and the demo would remove it at its end: use another \
+                     cluster, or `make demo`, which starts one of its own"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn make_room(&self) -> Result<(), Complaint> {
@@ -146,11 +165,8 @@ impl DemoCluster {
     pub(super) fn install_definitions(&self) -> Result<(), Complaint> {
         self.apply(&reverser_api::crd_yaml::crds_yaml())?;
         let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
-        let names = reverser_api::crd_yaml::crds();
-        let names: Vec<String> = names
-            .into_iter()
-            .map(|crd| format!("crd/{}", crd.metadata.name.unwrap_or_default()))
-            .collect();
+        let names = definition_names().into_iter();
+        let names: Vec<String> = names.map(|name| format!("crd/{name}")).collect();
         let names = names.iter().map(String::as_str);
         self.kubectl(&wait.into_iter().chain(names).collect::<Vec<_>>())?;
         Ok(())
@@ -203,23 +219,19 @@ impl DemoCluster {
     /// Leaves a cluster that is somebody's as it was.
     pub(super) fn tidy_up(self) {
         if matches!(self.people, People::Impersonated) {
-            // What cannot be removed is named by kubectl, and can be removed by hand.
-            for what in [&["namespace", NAMESPACE, HOME][..], &["crd"]] {
-                let names = reverser_api::crd_yaml::crds();
-                let names: Vec<String> = names
-                    .into_iter()
-                    .filter_map(|crd| crd.metadata.name)
-                    .collect();
-                let names = names.iter().map(String::as_str);
-                let mut arguments = vec!["delete", "--wait=false"];
-                arguments.extend(what);
-                if what == ["crd"] {
-                    arguments.extend(names);
-                }
-                let _ = self.kubectl(&arguments);
-            }
+            // What cannot be removed stays, and is told by its name at the next demo.
+            let definitions = definition_names();
+            let mut crds = vec!["delete", "--wait=false", "crd"];
+            crds.extend(definitions.iter().map(String::as_str));
+            let _ = self.kubectl(&crds);
+            let _ = self.kubectl(&["delete", "--wait=false", "namespace", NAMESPACE, HOME]);
         }
     }
+}
+
+fn definition_names() -> Vec<String> {
+    let crds = reverser_api::crd_yaml::crds().into_iter();
+    crds.filter_map(|crd| crd.metadata.name).collect()
 }
 
 fn first_line(child: &mut Child) -> Result<(ChildStdin, String), Complaint> {
