@@ -380,7 +380,8 @@ pub struct AttributionArguments {
     pub attribution_max_entries: String,
 
     /// A ConfigMap, as namespace/name, with real names and addresses of users: lines such as
-    /// `alice = Alice Liddell <alice@example.com>` in any of its entries; followed while running
+    /// `alice = Alice Liddell <alice@example.com>` in any of its entries; followed while running;
+    /// left out, users have the names that the API server knows
     #[arg(
         long,
         env = "GITOPS_REVERSER_AUTHOR_MAP_CONFIGMAP",
@@ -448,12 +449,13 @@ pub struct WebhookArguments {
 
     /// A folder with tls.crt and tls.key that somebody else keeps, such as the mounted Secret of
     /// cert-manager, instead of certificates of the operator's own; with ca.crt in it, the API server
-    /// is told to trust that
+    /// is told to trust that; left out, the operator makes its own
     #[arg(long, env = "GITOPS_REVERSER_WEBHOOK_CERT_DIR", value_name = "FOLDER")]
     pub webhook_cert_dir: Option<String>,
 
     /// The Certificate of cert-manager whose authority cert-manager itself writes into the
-    /// configuration of the webhook, such as gitops/webhook; only with --webhook-cert-dir
+    /// configuration of the webhook, such as gitops/webhook; only with --webhook-cert-dir;
+    /// left out, the operator writes it
     #[arg(
         long,
         env = "GITOPS_REVERSER_WEBHOOK_INJECT_CA_FROM",
