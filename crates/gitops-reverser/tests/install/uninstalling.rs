@@ -78,7 +78,11 @@ fn helm_leaves_the_definitions_its_namespace_and_what_is_needed_to_come_back() {
     ] {
         expected.insert(made_by_kubernetes);
     }
-    expected.insert(format!("secrets {NAMESPACE}/gitops-reverser-redaction"));
+    for made_by_the_operator in ["redaction", "webhook-certificate"] {
+        expected.insert(format!(
+            "secrets {NAMESPACE}/gitops-reverser-{made_by_the_operator}"
+        ));
+    }
     let is_lease =
         |object: &String| object.starts_with(&format!("leases.coordination.k8s.io {NAMESPACE}/"));
     let mut left = of_interest(left);
