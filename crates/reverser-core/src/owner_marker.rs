@@ -188,7 +188,7 @@ mod tests {
              \x20   config.kubernetes.io/local-config: \"true\"\n\
              \x20 name: owner\n\
              spec:\n\
-             \x20 clusterUID: 0f1e\n\
+             \x20 clusterUID: \"0f1e\"\n\
              \x20 controllerName: gitops-reverser\n\
              \x20 controllerNamespace: gitops-reverser-system\n\
              \x20 createdAt: \"2026-11-16T00:00:00Z\"\n\
