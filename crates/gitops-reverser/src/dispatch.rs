@@ -51,6 +51,8 @@ pub struct Dispatcher {
     namespaces: Arc<BTreeMap<String, reverser_core::labels::Labels>>,
     types: HashMap<TypeKey, TypeState>,
     knowledge: BTreeMap<Id, Knowledge>,
+    /// How many rounds of lists there were, of all destinations.
+    rounds: u64,
     definitions: Option<Arc<Definitions>>,
 }
 
@@ -95,6 +97,7 @@ impl Dispatcher {
             namespaces: Arc::default(),
             types: HashMap::new(),
             knowledge: BTreeMap::new(),
+            rounds: 0,
             definitions: None,
         }
     }
@@ -160,6 +163,7 @@ impl Dispatcher {
     pub fn start_anew(&mut self) -> Vec<Effect> {
         let Self {
             noise: _,
+            rounds: _,
             attribution: _,
             redaction: _,
             routing,

@@ -528,7 +528,9 @@ impl Operator {
         self.act(effects).await;
         self.watch_what_is_needed().await;
         let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
+        let rounds = self.dispatcher.rounds();
         self.statuses.send_modify(|statuses| {
+            statuses.rounds = rounds;
             statuses
                 .reports
                 .retain(|id, _| routing.destinations.contains_key(id));

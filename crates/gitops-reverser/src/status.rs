@@ -116,14 +116,27 @@ pub fn of_repo(
     }
 }
 
+/// What the rules in effect have brought to a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selected {
+    /// None refers to it.
+    Nothing,
+    /// There is more to list than the last report knew.
+    MoreToList,
+    /// What the last report speaks of.
+    AsReported,
+}
+
 /// The status of a destination.
 #[must_use]
 pub fn of_destination(
     object: &GitDestination,
     destination: Result<&Destination, &Refusal>,
+    selected: Selected,
     report: Option<&Report>,
     now: &Time,
 ) -> GitDestinationStatus {
+    let in_sync = report.is_some_and(|report| report.in_sync) && selected == Selected::AsReported;
     let standing = match (&destination, report) {
         (Err(refusal), _) => Standing::refused(refusal),
         (
@@ -151,7 +164,12 @@ pub fn of_destination(
             destination_reason::OBJECTS_SET_ASIDE,
             set_aside_sentence(report),
         ),
-        (Ok(_), Some(report)) if report.in_sync => Standing::Ready(
+        (Ok(_), _) if selected == Selected::Nothing => Standing::Underway(
+            destination_reason::NO_RULES,
+            "no WatchRule or ClusterWatchRule in effect refers to it: nothing is written"
+                .to_owned(),
+        ),
+        (Ok(_), Some(report)) if in_sync => Standing::Ready(
             destination_reason::IN_SYNC,
             format!("the branch holds {} objects", report.objects),
         ),
@@ -183,7 +201,12 @@ pub fn of_destination(
             .and_then(|second| jiff::Timestamp::from_second(second).ok())
             .map(Time)
             .or(old.last_push_time),
-        objects: report_of(|report| report.objects),
+        objects: match selected {
+            Selected::Nothing => None,
+            // Not before the first ones are there: until then nobody knows how many they are.
+            _ if old.objects.is_none() && !in_sync => None,
+            _ => report_of(|report| report.objects),
+        },
         waiting_files: report_of(|report| report.waiting),
         mass_delete_guard: stopped.map(|stopped| MassDeleteGuard {
             id: stopped.id.clone(),

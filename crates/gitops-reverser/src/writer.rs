@@ -97,7 +97,7 @@ pub struct WriterSettings {
 }
 
 /// What a writer tells about a destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many objects are wanted.
     pub objects: usize,
@@ -107,8 +107,10 @@ pub struct Report {
     pub last_commit: Option<CommitId>,
     /// When, in seconds since 1970.
     pub last_push: Option<i64>,
-    /// Whether the branch was found to hold what is wanted, at least once.
+    /// Whether the branch was found to hold what that round of lists brought.
     pub in_sync: bool,
+    /// The last round of lists that was heard of.
+    pub round: u64,
     /// What could not be listed completely, and why; its files stay.
     pub unknown: Vec<String>,
     /// What keeps the branch from following.

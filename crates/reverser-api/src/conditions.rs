@@ -116,6 +116,8 @@ pub mod destination_reason {
     words! {
         /// Ready: the branch holds what the cluster holds, up to changes that are on their way.
         IN_SYNC = "InSync";
+        /// No WatchRule or ClusterWatchRule that is in effect refers to it.
+        NO_RULES = "NoRules";
         /// `spec.suspend` is true: nothing is written.
         SUSPENDED = "Suspended";
         /// The branch is none of the repository's `allowedBranches`.

@@ -27,6 +27,8 @@ pub struct Knowledge {
     pub unknown: BTreeMap<ScopeKey, String>,
     /// Types whose list has not ended, either way.
     pub pending: BTreeSet<TypeKey>,
+    /// Which round of lists that is: a later one has begun whenever there is more to list.
+    pub round: u64,
 }
 
 impl Knowledge {
@@ -101,13 +103,29 @@ impl Dispatcher {
             let Some(Ok(destination)) = routing.destinations.get(&id) else {
                 continue;
             };
-            let knowledge = self.knowledge_of(&id, destination);
-            if self.knowledge.get(&id) != Some(&knowledge) {
+            let mut knowledge = self.knowledge_of(&id, destination);
+            let old = self.knowledge.get(&id);
+            knowledge.round = old.map_or(0, |old| old.round);
+            if old != Some(&knowledge) {
+                let listed_before = old.map(|old| &old.pending);
+                if !listed_before.is_some_and(|old| knowledge.pending.is_subset(old)) {
+                    self.rounds += 1;
+                    knowledge.round = self.rounds;
+                }
                 self.knowledge.insert(id.clone(), knowledge.clone());
                 let message = ToWriter::Knowledge(Box::new(knowledge));
                 effects.push(Effect::Writer(destination.target.clone(), id, message));
             }
         }
+    }
+
+    /// The round of lists that each destination has to have written to hold all that it is to hold.
+    #[must_use]
+    pub fn rounds(&self) -> BTreeMap<Id, u64> {
+        let known = self.knowledge.iter();
+        known
+            .map(|(id, knowledge)| (id.clone(), knowledge.round))
+            .collect()
     }
 
     fn knowledge_of(&self, id: &Id, destination: &Destination) -> Knowledge {

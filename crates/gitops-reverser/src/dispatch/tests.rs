@@ -239,6 +239,24 @@ fn listed_and_changed_objects_are_sent_once_for_each_content() {
 }
 
 #[test]
+fn only_what_was_not_listed_yet_begins_a_round() {
+    let mut world = World::new();
+    let first = world.knowledge.round;
+    world.list(vec![config_map("a", 1, "x")]);
+    world.see(config_map("b", 2, "y"));
+    world.list(vec![config_map("b", 2, "y")]);
+    assert_eq!(world.knowledge.round, first, "the same was listed again");
+    let selector = json!({"matchLabels": {"tier": "web"}});
+    world.rule("rule", &json!({"objectSelector": selector}));
+    assert_eq!(world.knowledge.round, first, "there is less to want");
+    world.rule("rule", &json!({}));
+    let second = world.knowledge.round;
+    assert!(second > first, "what was let go is wanted again");
+    let rounds = world.dispatcher.rounds();
+    assert_eq!(rounds[&Id::new("shop", "prod")], second);
+}
+
+#[test]
 fn older_state_never_replaces_newer() {
     let mut world = World::new();
     world.list(vec![config_map("a", 10, "new")]);

@@ -104,7 +104,12 @@ pub(super) fn of_others(old: &[Condition], new: &[Condition]) -> Vec<Event> {
 
 /// What will pass by itself is not worth an event.
 fn is_trouble(word: &str) -> bool {
-    word != reason::PROGRESSING && word != reason::INGESTION_DISABLED
+    let passing = [
+        reason::PROGRESSING,
+        reason::INGESTION_DISABLED,
+        destination_reason::NO_RULES,
+    ];
+    !passing.contains(&word)
 }
 
 fn ready(conditions: &[Condition]) -> Option<&Condition> {

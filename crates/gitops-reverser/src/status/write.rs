@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::events::{self, Events};
-use super::{Standing, of_destination, of_repo, of_rule, same};
+use super::{Selected, Standing, of_destination, of_repo, of_rule, same};
 use crate::identity::{Id, RuleId};
 use crate::routing::{Configuration, OwnKind, Refusal, Routing, Unreadable};
 use crate::writer::Report;
@@ -31,8 +31,24 @@ pub struct Statuses {
     pub routing: Arc<Routing>,
     /// What the writers say.
     pub reports: BTreeMap<Id, Report>,
+    /// The round of lists that a report must have heard of to say anything about what is wanted now.
+    pub rounds: BTreeMap<Id, u64>,
     /// Why nothing is watched at all.
     pub disabled: Option<Refusal>,
+}
+
+impl Statuses {
+    fn selected(&self, id: &Id) -> Selected {
+        let mut rules = self.routing.rules.values().flatten();
+        let (heard_of, begun) = (self.reports.get(id), self.rounds.get(id));
+        if !rules.any(|rule| rule.destination == *id) {
+            Selected::Nothing
+        } else if heard_of.map(|report| report.round) < begun.copied() {
+            Selected::MoreToList
+        } else {
+            Selected::AsReported
+        }
+    }
 }
 
 /// Writes statuses, and remembers what it wrote.
@@ -74,6 +90,7 @@ impl StatusWriter {
             routing,
             reports,
             disabled,
+            ..
         } = statuses;
         for (id, repo) in &configuration.repos {
             let refusal = routing.repos.get(id).and_then(|url| url.as_ref().err());
@@ -99,6 +116,7 @@ impl StatusWriter {
             routing,
             reports,
             disabled,
+            ..
         } = statuses;
         for (id, object) in &configuration.destinations {
             let Some(resolved) = routing.destinations.get(id) else {
@@ -107,7 +125,8 @@ impl StatusWriter {
             let destination = disabled.as_ref().map_or(resolved.as_ref(), Err);
             let mut object = (**object).clone();
             object.status = self.destinations.get(id).cloned().or(object.status);
-            let status = of_destination(&object, destination, reports.get(id), now);
+            let (selected, report) = (statuses.selected(id), reports.get(id));
+            let status = of_destination(&object, destination, selected, report, now);
             if same(object.status.as_ref(), &status)
                 || !self.patch::<GitDestination>(id, &status).await
             {
@@ -236,6 +255,7 @@ fn whole(status: &impl Serialize) -> Value {
     if let Some(fields) = status.as_object_mut() {
         for field in [
             "massDeleteGuard",
+            "objects",
             "setAside",
             "setAsideObjects",
             "watchedTypes",
@@ -279,4 +299,41 @@ fn reached(
         }
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::Rule;
+
+    #[test]
+    fn a_report_from_before_a_rule_came_says_nothing_about_it() {
+        let id = Id::new("shop", "prod");
+        let mut statuses = Statuses::default();
+        let report = |round| Report {
+            in_sync: true,
+            round,
+            ..Report::default()
+        };
+        statuses.reports.insert(id.clone(), report(1));
+        statuses.rounds.insert(id.clone(), 1);
+        assert_eq!(statuses.selected(&id), Selected::Nothing);
+        let rule = Rule {
+            destination: id.clone(),
+            selector: reverser_core::labels::LabelSelector::default(),
+            parts: Vec::new(),
+            unserved: Vec::new(),
+            out_of_reach: Vec::new(),
+            subresources: Vec::new(),
+            over_limit: Vec::new(),
+            watched_types: 1,
+        };
+        let routing = Arc::make_mut(&mut statuses.routing);
+        let rule_id = RuleId::Watch(Id::new("shop", "rule"));
+        routing.rules.insert(rule_id, Ok(rule));
+        statuses.rounds.insert(id.clone(), 2);
+        assert_eq!(statuses.selected(&id), Selected::MoreToList);
+        statuses.reports.insert(id.clone(), report(2));
+        assert_eq!(statuses.selected(&id), Selected::AsReported);
+    }
 }

@@ -98,6 +98,7 @@ impl Wishes {
                     gone,
                     unknown,
                     pending,
+                    round: _,
                 } = *knowledge;
                 self.proofs = Proofs {
                     complete,

@@ -64,6 +64,8 @@ pub(super) struct Job {
     pub(super) equal_in_form: Arc<HashMap<RepoPath, (BlobId, BlobId)>>,
     pub(super) set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     pub(super) first_mirror: bool,
+    /// The round of lists that brought what is wanted.
+    pub(super) round: u64,
     pub(super) commit: CommitSettings,
     /// The changes since the last push, and whose they are.
     pub(super) log: Vec<LoggedChange>,

@@ -51,6 +51,9 @@ pub(super) struct DestinationState {
     /// Types whose first list has not ended: until then the batch waits, so that the first mirror
     /// is one commit.
     pending: bool,
+    /// The last round of lists, and the last one whose result the branch was found to hold.
+    round: u64,
+    written_round: Option<u64>,
     unknown: Vec<String>,
     window: Window,
     /// The batch that is being written.
@@ -65,7 +68,6 @@ pub(super) struct DestinationState {
     /// The server refused everything, and nothing has changed since.
     refused_whole: bool,
     waiting: usize,
-    in_sync: bool,
     last_commit: Option<CommitId>,
     last_push: Option<i64>,
     failure: Option<Refusal>,
@@ -91,6 +93,8 @@ impl DestinationState {
             proofs: Proofs::default(),
             doubt: Doubt::Whole,
             pending: true,
+            round: 0,
+            written_round: None,
             unknown: Vec::new(),
             window,
             taken: Window::default(),
@@ -101,7 +105,6 @@ impl DestinationState {
             set_aside: Arc::default(),
             refused_whole: false,
             waiting: 0,
-            in_sync: false,
             last_commit: None,
             last_push: None,
             failure: None,
@@ -182,7 +185,9 @@ impl DestinationState {
                     gone,
                     unknown,
                     pending,
+                    round,
                 } = *knowledge;
+                self.round = round;
                 self.proofs.complete = complete;
                 self.proofs.deletable = deletable;
                 self.proofs.needed = needed;
@@ -250,7 +255,7 @@ impl DestinationState {
             max_files: push.max_files.unwrap_or(limits.max_files),
             max_wait,
             // Before the first look everything was listed: there is nothing to wait for.
-            quiet: if self.in_sync {
+            quiet: if self.is_mirrored() {
                 limits.quiet.min(max_wait)
             } else {
                 Duration::ZERO
@@ -264,8 +269,13 @@ impl DestinationState {
     }
 
     /// Whether the branch was found to hold what is wanted, at least once.
+    fn is_mirrored(&self) -> bool {
+        self.written_round.is_some()
+    }
+
+    /// Whether it was since there last was more to list.
     pub(super) fn is_in_sync(&self) -> bool {
-        self.in_sync
+        self.written_round == Some(self.round)
     }
 
     /// How many objects are wanted.
@@ -317,7 +327,8 @@ impl DestinationState {
             contents: std::mem::take(&mut self.contents),
             equal_in_form: self.equal_in_form.clone(),
             set_aside: self.set_aside.clone(),
-            first_mirror: !self.in_sync,
+            first_mirror: !self.is_mirrored(),
+            round: self.round,
             commit: self.destination.commit.clone(),
             log: self.log.take(),
             refused_authors: self.refused_authors.clone(),
@@ -388,6 +399,7 @@ impl DestinationState {
             policy,
             log,
             refused_authors,
+            round,
             done,
             ..
         } = job;
@@ -411,7 +423,9 @@ impl DestinationState {
                 self.failures = 0;
                 self.not_before = None;
                 self.waiting = done.content_missing;
-                self.in_sync = true;
+                if done.content_missing == 0 {
+                    self.written_round = Some(round);
+                }
                 for path in &done.deletes {
                     self.proofs.of_file.remove(path);
                 }
@@ -516,7 +530,8 @@ impl DestinationState {
             waiting: self.waiting,
             last_commit: self.last_commit,
             last_push: self.last_push,
-            in_sync: self.in_sync,
+            in_sync: self.is_in_sync(),
+            round: self.round,
             unknown: self.unknown.clone(),
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),

@@ -60,12 +60,12 @@ fn destinations_on_other_branches_and_in_other_folders_do_not_leak() {
 #[test]
 fn of_two_overlapping_folders_the_younger_is_refused_until_it_moves() {
     let world = Installation::start("overlap");
-    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_ready("gitdestination/prod", "False", "NoRules");
     world.apply(&world.destination("nested", "clusters/prod/inner", &json!({})));
     let message = world.await_ready("gitdestination/nested", "False", "FolderOverlap");
     assert!(message.contains("prod"), "{message}");
     world.apply(&world.destination("nested", "clusters/nested", &json!({})));
-    world.await_ready("gitdestination/nested", "True", "InSync");
+    world.await_ready("gitdestination/nested", "False", "NoRules");
 }
 
 #[test]

@@ -199,3 +199,19 @@ fn without_ingestion_specs_are_checked_and_nothing_is_written() {
     world.await_names(&["web"]);
     world.await_ready("watchrule/rule", "True", "Watching");
 }
+
+#[test]
+fn whoever_waits_until_a_destination_is_ready_finds_everything_in_git() {
+    let world = Installation::start("wait");
+    world.apply(&world.config_map("web", "one"));
+    let message = world.await_ready("gitdestination/prod", "False", "NoRules");
+    assert!(message.contains("WatchRule"), "{message}");
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps", "services"]}])));
+    let ready = ["--for=condition=Ready", "--timeout=120s"];
+    world.kubectl(&[&["wait", "gitdestination/prod"], &ready[..]].concat());
+    assert_eq!(world.names(), ["web"]);
+
+    world.kubectl(&["delete", "watchrule/rule"]);
+    world.await_names(&[]);
+    world.await_ready("gitdestination/prod", "False", "NoRules");
+}
