@@ -62,7 +62,7 @@ fn destinations_rules_and_what_is_wrong_are_shown_in_one_place() {
 #[test]
 fn a_watcher_sees_what_changes_until_it_is_stopped() {
     let installation = Installation::start("watching");
-    installation.await_ready("gitrepoconfig/repo", "False", "Progressing");
+    installation.await_ready("gitdestination/prod", "False", "NoRules");
     let world = world_of(&installation);
     let arguments = ["status", "--watch", "-n", &installation.namespace];
     let terminal = OnTerminal::start(world.binary(&arguments));
