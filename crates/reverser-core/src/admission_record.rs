@@ -71,6 +71,18 @@ pub enum AdmittedChange {
     },
 }
 
+impl AdmittedChange {
+    /// The version that the object had, if there was one.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Update { replaced, .. } | Self::Scale { replaced, .. } => Some(replaced),
+            Self::Delete { version } => Some(version),
+        }
+    }
+}
+
 /// What tells one state of an object from another: its canonical form, and who had set which field
 /// when. Two people who write the same are told apart by the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -149,13 +161,7 @@ impl AdmissionRecord {
     /// About how much memory it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let version = match &self.change {
-            AdmittedChange::Create { .. } => 0,
-            AdmittedChange::Update { replaced, .. } | AdmittedChange::Scale { replaced, .. } => {
-                replaced.len()
-            }
-            AdmittedChange::Delete { version } => version.len(),
-        };
+        let version = self.change.version().map_or(0, str::len);
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let key = &self.type_key;
         let texts = key.group().len()

@@ -6,11 +6,13 @@
 //!   attempt that was refused, while the real one was never seen.
 //! - Where the records of several users fit, nobody is named.
 //! - What was ambiguous once stays so, however late a record comes.
+//! - A record never outlives another of the same version, with which it would have been ambiguous.
 //!
 //! ## Caveats
-//! A deletion and a scaling have no content of their own that could be compared. A record of one that
-//! was refused names the same one of somebody else, from the same version, if the record of that was
-//! lost.
+//! A record of an attempt that was refused names the same one of somebody else, from the same version,
+//! if the record of that was never heard. "The same" is, of an update, the same content by a tool of
+//! the same name in the same second. A deletion and a scaling have no content that could be compared;
+//! their records count only for some seconds.
 
 mod join;
 mod origin;
@@ -54,6 +56,7 @@ struct Open {
     /// The how manieth it was.
     number: u64,
     transition: Transition,
+    seen: Instant,
     origin: Weak<Origin>,
 }
 
@@ -104,7 +107,7 @@ impl Attributor {
                 let Some(origin) = open.origin.upgrade() else {
                     return false;
                 };
-                self.learn(&uid, &open.transition, &origin);
+                self.learn(&uid, &open.transition, open.seen, &origin);
                 true
             });
             if !open.is_empty() {
@@ -134,14 +137,15 @@ impl Attributor {
         };
         let origin = Arc::new(origin);
         let uid: Arc<str> = uid.into();
-        self.learn(&uid, &transition, &origin);
-        if self.listening && !origin.is_chain() {
+        self.learn(&uid, &transition, now, &origin);
+        if self.listening && !origin.begins_with_the_branch() {
             let number = self.opened;
             self.opened += 1;
             let open = self.open.entry(uid.clone()).or_default();
             open.push(Open {
                 number,
                 transition,
+                seen: now,
                 origin: Arc::downgrade(&origin),
             });
             self.order.push_back((now, uid, number));
@@ -167,8 +171,8 @@ impl Attributor {
         self.records.len() == 0
     }
 
-    fn learn(&mut self, uid: &Arc<str>, transition: &Transition, origin: &Origin) {
-        let verdict = join(transition, self.records.of(uid));
+    fn learn(&mut self, uid: &Arc<str>, transition: &Transition, seen: Instant, origin: &Origin) {
+        let verdict = join(transition, seen, self.records.of(uid));
         let behalf = match (transition, &verdict) {
             (
                 Transition::Deleting {

@@ -308,8 +308,11 @@ impl<'p> Course<'p> {
             let pair = ground.equal_in_form.get(&change.path);
             there == wanted || (pair.copied() == there.zip(wanted) && pair.is_some())
         };
-        // An object that is gone is gone, whatever its file said.
-        let goes_on = change.new.is_none() || equal(self.known, change.old);
+        // An object that is gone is gone, whatever its file said; and where only the branch tells what
+        // there was before, a change begins with that.
+        let goes_on = change.new.is_none()
+            || change.origin.begins_with_the_branch()
+            || equal(self.known, change.old);
         if !goes_on {
             return None;
         }

@@ -92,6 +92,13 @@ impl Watched {
         watched
     }
 
+    /// Whether the whole life of namespaces is watched.
+    fn has_namespaces(&self) -> bool {
+        let kind =
+            |watched: &WatchedType| watched.group.is_empty() && watched.resource == "namespaces";
+        self.everywhere.iter().any(kind)
+    }
+
     /// How many types there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -135,6 +142,18 @@ impl WatchedType {
             resources: Some(resources),
             scope: Some(scope.to_owned()),
         }
+    }
+}
+
+/// Whoever deletes a namespace is behind the deletion of everything in it, which is the namespace
+/// controller's work. A namespace counts as being in itself, so this is asked about few of them.
+fn deletion_of_namespaces() -> RuleWithOperations {
+    RuleWithOperations {
+        api_groups: Some(vec![String::new()]),
+        api_versions: Some(vec!["v1".to_owned()]),
+        operations: Some(vec!["DELETE".to_owned()]),
+        resources: Some(vec!["namespaces".to_owned()]),
+        scope: Some("Cluster".to_owned()),
     }
 }
 
@@ -216,6 +235,10 @@ pub(super) fn wanted(
             Trust::Injected(_) => live_bundle(live, name),
             Trust::System => None,
         };
+        let mut rules: Vec<_> = types.iter().map(WatchedType::rule).collect();
+        if types.iter().any(|one| one.namespaced) && !watched.has_namespaces() {
+            rules.push(deletion_of_namespaces());
+        }
         ValidatingWebhook {
             name: name.to_owned(),
             admission_review_versions: vec!["v1".to_owned()],
@@ -227,7 +250,7 @@ pub(super) fn wanted(
                 match_labels: None,
             }),
             object_selector: Some(LabelSelector::default()),
-            rules: Some(types.iter().map(WatchedType::rule).collect()),
+            rules: Some(rules),
             side_effects: "NoneOnDryRun".to_owned(),
             timeout_seconds: Some(TIMEOUT_SECONDS),
             match_conditions: None,

@@ -14,7 +14,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{CertificateLoaded, CertificateUnusable};
 
 /// How often files are read again. A kubelet takes a minute to bring a new one.
-const LOOK: Duration = Duration::from_secs(10);
+pub(super) const LOOK: Duration = Duration::from_secs(10);
 
 /// Where the certificates are.
 pub(super) enum Source {

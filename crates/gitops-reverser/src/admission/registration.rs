@@ -30,6 +30,9 @@ use crate::telemetry::facts::{
 const SETTLE: Duration = Duration::from_millis(300);
 /// How often all of it is looked at, whatever happened.
 const LOOK: Duration = Duration::from_mins(1);
+/// The same where certificates are files, which nobody tells about: as often as the server looks at
+/// them, so that an authority does not become known long after it is used.
+const LOOK_AT_FILES: Duration = keys::LOOK;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
@@ -188,13 +191,17 @@ impl Registration {
         let live = self.configure(watched, &trust).await?;
         let complete = configuration::is_complete(&live, &trust);
         let until = self.note_trust(trust, complete, now).or(until);
-        let due = until.map_or(LOOK, |until| {
+        let look = match self.settings.certificates {
+            CertificateSource::Own { .. } => LOOK,
+            CertificateSource::Folder { .. } => LOOK_AT_FILES,
+        };
+        let due = until.map_or(look, |until| {
             let left = until.duration_since(Timestamp::now());
             Duration::try_from(left).unwrap_or_default()
         });
         Ok(Done {
             complete,
-            again: due.min(LOOK),
+            again: due.min(look),
         })
     }
 

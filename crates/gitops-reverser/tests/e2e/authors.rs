@@ -4,5 +4,8 @@ mod cascades;
 mod crowd;
 mod cruel;
 mod names;
+mod real_names;
+mod refused;
+mod restarts;
 mod scenarios;
 mod stage;

@@ -4,7 +4,7 @@ mod access;
 mod basics;
 mod batching;
 mod cluster_rules;
-mod custom_resources;
+pub(crate) mod custom_resources;
 mod deletions;
 mod destinations;
 pub(crate) mod installation;

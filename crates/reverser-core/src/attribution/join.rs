@@ -2,10 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::store::Stored;
 use crate::admission_record::{AdmittedChange, FormId, Requester};
 use crate::blob_id::BlobId;
+
+/// So long after the question a deletion or a scaling may be seen. They have no content by which the
+/// one that came true could be told from one that was refused, so that a record must not wait for
+/// somebody else's.
+const WITHOUT_CONTENT: Duration = Duration::from_secs(10);
 
 /// What the watch showed of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +84,10 @@ pub enum Verdict {
     Unseen,
 }
 
-/// Whose change it is, by the records of its object.
+/// Whose change it is that was seen at this time, by the records of its object.
 pub(super) fn join<'r>(
     transition: &Transition,
+    seen: Instant,
     records: impl Iterator<Item = &'r Stored>,
 ) -> Verdict {
     match transition {
@@ -101,10 +108,19 @@ pub(super) fn join<'r>(
         }
         live => one_user(
             records
-                .filter(|stored| fits(live, &stored.change))
+                .filter(|stored| is_timely(stored, seen) && fits(live, &stored.change))
                 .map(|stored| &stored.user),
             How::Exact,
         ),
+    }
+}
+
+fn is_timely(stored: &Stored, seen: Instant) -> bool {
+    match stored.change {
+        AdmittedChange::Create { .. } | AdmittedChange::Update { .. } => true,
+        AdmittedChange::Scale { .. } | AdmittedChange::Delete { .. } => {
+            seen.saturating_duration_since(stored.since) <= WITHOUT_CONTENT
+        }
     }
 }
 

@@ -46,7 +46,9 @@ impl Origin {
         }
     }
 
-    pub(super) fn is_chain(&self) -> bool {
+    /// Whether nothing but what the branch holds tells what there was before this change.
+    #[must_use]
+    pub fn begins_with_the_branch(&self) -> bool {
         self.chain.is_some()
     }
 
@@ -59,7 +61,7 @@ impl Origin {
     /// Whether something is known, so that there is nothing to wait for.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.is_chain() || self.known().verdict != Verdict::Unseen
+        self.begins_with_the_branch() || self.known().verdict != Verdict::Unseen
     }
 
     /// Whose change it is, and on whose behalf a controller made it. `there` is what the branch holds

@@ -1,4 +1,8 @@
 //! Records of admission: few, for a short time.
+//!
+//! Records of one version of an object go together. Of two that ask for the same, one may have come
+//! true and the other not; with only one of them left, it would look as if there had never been a
+//! doubt.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,6 +35,8 @@ impl Default for StoreLimits {
 pub(super) struct Stored {
     pub(super) change: AdmittedChange,
     pub(super) user: Arc<Requester>,
+    /// When it came, the last time.
+    pub(super) since: Instant,
     /// The how manieth it was.
     number: u64,
     bytes: usize,
@@ -84,11 +90,13 @@ impl RecordStore {
             .find(|stored| stored.change == change && *stored.user == user);
         if let Some(same) = same {
             same.number = number;
+            same.since = now;
             return 0;
         }
         known.push(Stored {
             change,
             user: Arc::new(user),
+            since: now,
             number,
             bytes,
         });
@@ -99,7 +107,7 @@ impl RecordStore {
             let Some((_, uid, number)) = self.order.pop_front() else {
                 break;
             };
-            evicted += usize::from(self.remove(&uid, number));
+            evicted += self.remove(&uid, number);
         }
         evicted
     }
@@ -115,19 +123,28 @@ impl RecordStore {
         }
     }
 
-    fn remove(&mut self, uid: &Arc<str>, number: u64) -> bool {
+    /// Removes a record and those of the same version; gives how many these were.
+    fn remove(&mut self, uid: &Arc<str>, number: u64) -> usize {
         let Some(known) = self.of_uid.get_mut(uid) else {
-            return false;
+            return 0;
         };
         let Some(at) = known.iter().position(|stored| stored.number == number) else {
-            return false;
+            return 0;
         };
-        let removed = known.remove(at);
+        let version = known[at].change.version().map(str::to_owned);
+        let before = known.len();
+        let mut bytes = 0;
+        known.retain(|stored| {
+            let goes = stored.change.version() == version.as_deref();
+            bytes += if goes { stored.bytes } else { 0 };
+            !goes
+        });
+        let removed = before - known.len();
         if known.is_empty() {
             self.of_uid.remove(uid);
         }
-        self.len -= 1;
-        self.bytes -= removed.bytes;
-        true
+        self.len -= removed;
+        self.bytes -= bytes;
+        removed
     }
 }

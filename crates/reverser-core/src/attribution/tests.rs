@@ -283,14 +283,105 @@ fn records_and_waiting_changes_are_few_and_short_lived() {
 }
 
 #[test]
+fn what_has_no_content_is_named_only_soon_after_it_was_asked_for() {
+    let start = Instant::now();
+    let after = |seconds: u64, record: AdmissionRecord, transition: Transition| {
+        let mut attributor = Attributor::new(StoreLimits::default());
+        attributor.record(record, start);
+        let now = start + Duration::from_secs(seconds);
+        let origin = attributor.attribute("u", transition, None, now);
+        read(&origin.verdict(None).0)
+    };
+    // Somebody else's, perhaps, who was never heard: Bob's was refused at once.
+    assert_eq!(after(11, delete("bob", "5"), deleting("5")), "nobody");
+    assert_eq!(
+        after(11, scale("bob", "5", 3), scaled("5", Some(3))),
+        "nobody"
+    );
+    assert_eq!(after(9, delete("bob", "5"), deleting("5")), "bob");
+    assert_eq!(after(9, scale("bob", "5", 3), scaled("5", Some(3))), "bob");
+    let late = updated("5", "B", "bob");
+    assert_eq!(after(59, update("bob", "5", "A", "B"), late), "bob");
+}
+
+#[test]
+fn a_record_does_not_outlive_another_of_the_same_version() {
+    let start = Instant::now();
+    let limits = StoreLimits {
+        entries: 2,
+        ..StoreLimits::default()
+    };
+    let of_other = AdmissionRecord {
+        uid: "other".into(),
+        ..delete("carol", "1")
+    };
+    // For want of room: which of the two came true, nobody knows any more.
+    let mut attributor = Attributor::new(limits);
+    attributor.record(delete("alice", "5"), start);
+    attributor.record(delete("bob", "5"), start);
+    assert_eq!(attributor.record(of_other, start), 2);
+    assert_eq!(attributor.len(), 1);
+    let origin = attributor.attribute("u", deleting("5"), None, start);
+    assert_eq!(read(&origin.verdict(None).0), "nobody");
+    // By age, the same; what is about another version stays.
+    let mut attributor = Attributor::new(StoreLimits::default());
+    let a_b = update("alice", "5", "A", "B");
+    attributor.record(a_b.clone(), start);
+    attributor.record(twin("bob", &a_b), start + Duration::from_secs(1));
+    attributor.record(update("bob", "6", "B", "C"), start + Duration::from_secs(1));
+    let now = start + Duration::from_millis(60_500);
+    let origin = attributor.attribute("u", updated("5", "B", "alice"), None, now);
+    assert_eq!(read(&origin.verdict(None).0), "nobody");
+    let origin = attributor.attribute("u", updated("6", "C", "bob"), None, now);
+    assert_eq!(read(&origin.verdict(None).0), "bob");
+}
+
+/// Bob asks for what Alice asks for, from the same version, and is refused; her record is lost.
+#[test]
+fn of_twins_only_those_with_one_tool_in_one_second_cannot_be_told_apart() {
+    let asked_by_bob = |mark: &str| {
+        let change = AdmittedChange::Update {
+            replaced: "5".into(),
+            old: blob("A"),
+            new: form("B", mark),
+        };
+        record("bob", "u", change)
+    };
+    let stored = updated("5", "B", "kubectl-patch at 10:00:00");
+    for (mark, expected) in [
+        ("kubectl-patch at 10:00:01", "nobody"),
+        ("kubectl-edit at 10:00:00", "nobody"),
+        // The one case in which content names the wrong user.
+        ("kubectl-patch at 10:00:00", "bob"),
+    ] {
+        for verdict in verdicts(&[asked_by_bob(mark)], &stored) {
+            assert_eq!(verdict, expected, "{mark}");
+        }
+    }
+    // While Alice is heard too, nobody is named, whoever comes first.
+    let bob = asked_by_bob("kubectl-patch at 10:00:00");
+    for records in [
+        [bob.clone(), twin("alice", &bob)],
+        [twin("alice", &bob), bob],
+    ] {
+        for verdict in verdicts(&records, &stored) {
+            assert_eq!(verdict, "several");
+        }
+    }
+}
+
+#[test]
 fn a_record_that_came_again_lives_on() {
     let start = Instant::now();
     let mut attributor = Attributor::new(StoreLimits::default());
-    attributor.record(delete("alice", "5"), start);
-    attributor.record(delete("alice", "5"), start + Duration::from_secs(40));
+    attributor.record(update("alice", "5", "A", "B"), start);
+    attributor.record(
+        update("alice", "5", "A", "B"),
+        start + Duration::from_secs(40),
+    );
     attributor.record(delete("bob", "1"), start + Duration::from_secs(70));
     let now = start + Duration::from_secs(80);
-    let origin = attributor.attribute("u", deleting("5"), None, now);
+    let origin = attributor.attribute("u", updated("5", "B", "alice"), None, now);
     assert_eq!(read(&origin.verdict(None).0), "alice");
 }
 

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::admission_record::{AdmissionRecord, AdmittedChange, FormId};
-use crate::attribution::{Attributor, StoreLimits, Transition};
+use crate::attribution::{Attributor, Before, StoreLimits, Transition};
 use crate::object_key::{ObjectKey, TypeKey};
 use crate::plan::{Operations, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan};
 
@@ -208,6 +208,60 @@ fn changes_become_commits_of_their_authors_in_order() {
     for (what, log, tree, wanted, expected) in table {
         assert_eq!(laid(log, tree, wanted), *expected, "{what}");
     }
+}
+
+#[test]
+fn after_a_hand_over_changes_begin_with_what_the_branch_holds() {
+    let record = |user: &str, replaced: &str, old: &str, new: &str| AdmissionRecord {
+        type_key: TypeKey::new("", "v1", "configmaps").unwrap(),
+        namespace: None,
+        name: "x".into(),
+        uid: "u".into(),
+        change: AdmittedChange::Update {
+            replaced: replaced.into(),
+            old: blob(old),
+            new: FormId {
+                blob: blob(new),
+                managers: None,
+            },
+        },
+        user: Requester::new(user),
+    };
+    let found = |records: &[AdmissionRecord], tree: &[&str]| {
+        let now = Instant::now();
+        let mut attributor = Attributor::new(StoreLimits::default());
+        for record in records {
+            attributor.record(record.clone(), now);
+        }
+        let new = FormId {
+            blob: blob("C"),
+            managers: None,
+        };
+        let before = Before::Unknown;
+        let origin = attributor.attribute("u", Transition::Listed { before, new }, None, now);
+        let change = Change {
+            path: path("a"),
+            old: None,
+            new: Some(blob("C")),
+            origin,
+            at: now,
+        };
+        let ground = Ground {
+            equal_in_form: &HashMap::new(),
+            available: &AllBut(""),
+            deletes_between: true,
+        };
+        let tree: Vec<_> = tree.iter().map(|text| ("a", *text)).collect();
+        read(&lay(&[change], &difference(&tree, &[("a", "C")]), &ground))
+    };
+    let of_bob = [record("bob", "1", "A", "B"), record("bob", "2", "B", "C")];
+    let of_two = [record("alice", "1", "A", "B"), record("bob", "2", "B", "C")];
+    assert_eq!(found(&of_bob, &["A"]), ["bob: ~a=C"]);
+    assert_eq!(found(&of_bob, &["B"]), ["bob: ~a=C"]);
+    assert_eq!(found(&of_two, &["A"]), ["unknown -: ~a=C"]);
+    assert_eq!(found(&of_two, &["B"]), ["bob: ~a=C"]);
+    assert_eq!(found(&of_bob, &["by hand"]), ["unknown -: ~a=C"]);
+    assert_eq!(found(&of_bob, &[]), ["unknown -: +a=C"]);
 }
 
 #[test]

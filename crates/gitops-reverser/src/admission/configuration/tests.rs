@@ -123,6 +123,10 @@ fn what_is_watched_everywhere_is_asked_about_everywhere_but_at_home_and_in_kube_
         "rules": [
             rule("apps", &["deployments", "deployments/scale"], "Namespaced"),
             rule("rbac.authorization.k8s.io", &["clusterroles"], "Cluster"),
+            {
+                "apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"],
+                "scope": "Cluster", "operations": ["DELETE"],
+            },
         ],
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": 2,
@@ -165,11 +169,29 @@ fn what_is_watched_in_some_namespaces_is_asked_about_there_only() {
         let all = rules.map(|rule| rule["resources"][0].clone());
         Value::Array(all.collect())
     };
-    assert_eq!(resources(0), json!(["deployments"]));
-    assert_eq!(resources(1), json!(["configmaps", "secrets"]));
+    assert_eq!(resources(0), json!(["deployments", "namespaces"]));
+    assert_eq!(resources(1), json!(["configmaps", "secrets", "namespaces"]));
     assert_eq!(place(1)["operator"], "In");
     assert_eq!(place(1)["values"], json!(["kube-system", "shop"]));
     assert_eq!(webhooks[1]["name"], "namespace-authors.configbutler.ai");
+}
+
+#[test]
+fn the_deletion_of_namespaces_is_asked_about_once_and_only_where_something_is_watched_in_them() {
+    let rules = |needs: Vec<Need>| -> Vec<Value> {
+        let webhooks = webhooks(needs).into_iter();
+        let rules = webhooks.flat_map(|webhook| webhook["rules"].as_array().unwrap().clone());
+        let of_namespaces = |rule: &Value| rule["resources"] == json!(["namespaces"]);
+        let found = rules.filter(of_namespaces);
+        found.map(|rule| rule["operations"].clone()).collect()
+    };
+    let maps = need("", "v1", "configmaps", &[in_namespace("shop")]);
+    let nodes = need("", "v1", "nodes", &[Reach::Cluster]);
+    let namespaces = need("", "v1", "namespaces", &[Reach::Cluster]);
+    assert!(rules(vec![nodes.clone()]).is_empty());
+    assert_eq!(rules(vec![maps.clone(), nodes]), [json!(["DELETE"])]);
+    let all = json!(["CREATE", "UPDATE", "DELETE"]);
+    assert_eq!(rules(vec![maps, namespaces]), [all]);
 }
 
 #[test]

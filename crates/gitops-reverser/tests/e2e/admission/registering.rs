@@ -38,8 +38,10 @@ fn resources(configuration: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Waits for rules for these, and for the deletion of their namespaces.
 #[track_caller]
 pub(super) fn await_resources(world: &Installation, webhook: &Webhook, expected: &[&str]) {
+    let expected = [expected, &["namespaces"]].concat();
     let look = || {
         let seen = resources(&configuration(world, webhook));
         if seen == expected {

@@ -1,19 +1,23 @@
 //! Certificates that end while the API server asks.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use gitops_reverser::admission::Lifetimes;
+use gitops_reverser::admission::{CertificateSource, Lifetimes};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use reverser_testkit::certificates::Authority;
 use reverser_testkit::control_plane::{ControlPlane, User};
 use reverser_testkit::wait;
 use serde_json::json;
 use tokio::runtime::Builder;
 
+use super::caller::Caller;
 use super::registering::{await_asked, await_resources, rule_on};
 use super::webhook::{SOON, Webhook};
 use crate::operator::installation::Installation;
@@ -143,4 +147,59 @@ fn certificates_are_replaced_under_load_without_a_failed_call() {
     );
     let failed = failed_after - failed_before;
     assert!(failed < 0.5, "{failed} calls failed");
+}
+
+/// What cert-manager leaves in a folder, one file after the other.
+fn write_certificates(folder: &Path, authority: &Authority, trusted: &str) {
+    let identity = authority.issue(&["127.0.0.1"]).unwrap();
+    for (name, text) in [
+        ("ca.crt", trusted),
+        ("tls.crt", &identity.certificate_pem),
+        ("tls.key", &identity.key_pem),
+    ] {
+        let new = folder.join(format!("{name}.new"));
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, folder.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn files_that_somebody_replaces_are_used_without_a_restart() {
+    let mut world = Installation::prepare("files");
+    let mut webhook = Webhook::prepare(&world.plane);
+    let folder = world.folder.path().join("certificates");
+    fs::create_dir(&folder).unwrap();
+    let old = Authority::new("old").unwrap();
+    write_certificates(&folder, &old, &old.pem());
+    webhook.settings.certificates = CertificateSource::Folder {
+        folder: folder.clone(),
+        inject_from: None,
+    };
+    webhook.start();
+    world.settings.admission = Some(webhook.settings.clone());
+    world.run();
+    world.apply(&world.rule("rule", &rule_on(&["configmaps"])));
+    await_resources(&world, &webhook, &["configmaps"]);
+    await_asked(&world, &webhook);
+
+    let shows = |authority: &Authority| {
+        let called = Caller::connect(webhook.port(), &authority.pem(), None);
+        called.and_then(|mut caller| caller.post(b"{}"))
+    };
+    let new = Authority::new("new").unwrap();
+    assert!(shows(&old).is_ok() && shows(&new).is_err());
+    write_certificates(&folder, &new, &new.pem());
+    wait::until_blocking("the new certificate", SOON, || {
+        shows(&new).map(|_| ()).map_err(|error| error.to_string())
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    assert!(shows(&old).is_err(), "the old one is no longer shown");
+    // The API server has learnt whom to trust.
+    let mut count = 0;
+    webhook.await_told("alice creates configmaps after", || {
+        count += 1;
+        world.kubectl(&["create", "configmap", "after"]);
+        world.kubectl(&["delete", "configmap", "after"]);
+    });
+    println!("asked after {count} changes");
 }

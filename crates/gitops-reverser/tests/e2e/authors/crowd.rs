@@ -15,8 +15,8 @@ use super::stage::Stage;
 
 const USERS: usize = 8;
 const OBJECTS: usize = 50;
-/// Of each user; fewer if `REVERSER_CROWD` says so.
-const UPDATES: usize = 2_000;
+/// Of each user; `REVERSER_CROWD=2000` is the whole crowd.
+const UPDATES: usize = 250;
 
 /// What one user does: half of it by patches, half by replacing what was read, which conflicts when
 /// another was faster. What is written says who wrote it.

@@ -5,13 +5,14 @@ use reverser_testkit::control_plane::User;
 use serde_json::{Value, json};
 
 use super::stage::Stage;
+use crate::operator::custom_resources::definition;
 use crate::operator::installation::soon;
 
 const ALICE: &str = "alice exact";
 const BOB: &str = "bob exact";
 const ROBOT: &str = "system:serviceaccount:default:robot exact";
 
-fn deployment(namespace: &str) -> Value {
+pub(super) fn deployment(namespace: &str) -> Value {
     let labels = json!({"app": "web"});
     let pod = json!({"containers": [{"name": "web", "image": "web:1"}]});
     json!({
@@ -149,7 +150,7 @@ fn deletions_name_the_one_who_asked() {
         stage.does(User::Bob, &["delete", "configmap", "-l", "batch=yes"]);
     });
     for name in ["b", "c"] {
-        assert_eq!(stage.log(&path(name))[0], BOB);
+        stage.await_log(&path(name), BOB);
     }
     for name in ["d", "e"] {
         stage.does(User::Alice, &["create", "configmap", name]);
@@ -159,12 +160,26 @@ fn deletions_name_the_one_who_asked() {
     stage.expect("deletecollection", &path("d"), ALICE, || {
         stage.delete_config_maps("batch=again");
     });
-    assert_eq!(stage.log(&path("e"))[0], ALICE);
+    stage.await_log(&path("e"), ALICE);
     stage.expect("with a finalizer", &path("slow"), BOB, || {
         stage.does(User::Bob, &["delete", "configmap", "slow", "--wait=false"]);
         let none = r#"{"metadata":{"finalizers":null}}"#;
         stage.does(User::Robot, &["patch", "configmap", "slow", "-p", none]);
     });
+    let services = format!("core/v1/services/{}", stage.namespace);
+    let web = |name: &str| format!("{services}/{name}.yaml");
+    for name in ["one", "two"] {
+        stage.expect("create", &web(name), ALICE, || {
+            stage.does(
+                User::Alice,
+                &["create", "service", "clusterip", name, "--tcp=80"],
+            );
+        });
+    }
+    stage.expect("delete --all", &web("one"), BOB, || {
+        stage.does(User::Bob, &["delete", "services", "--all"]);
+    });
+    stage.await_log(&web("two"), BOB);
 }
 
 #[test]
@@ -205,4 +220,92 @@ fn generated_names_and_labels_that_select_have_their_authors() {
             );
         },
     );
+}
+
+#[test]
+fn who_labels_an_object_so_that_a_rule_selects_it_is_the_author_of_its_file() {
+    let stage = Stage::start("labelled");
+    stage.apply(&stage.destination("picked", "clusters/picked", &json!({})));
+    let mut rule = stage.rule_to("picked", "picked", &json!([{"resources": ["configmaps"]}]));
+    rule["spec"]["objectSelector"] = json!({"matchLabels": {"pick": "me"}});
+    stage.apply(&rule);
+    stage.await_ready("watchrule/picked", "True", "Watching");
+    let map = stage.path("map");
+    let picked = format!("clusters/picked/{map}");
+    stage.expect("create", &map, ALICE, || {
+        stage.does(User::Alice, &["create", "configmap", "map"]);
+    });
+    assert_eq!(stage.log(&picked), Vec::<String>::new());
+    stage.expect("a label that selects it", &picked, BOB, || {
+        stage.does(User::Bob, &["label", "configmap", "map", "pick=me"]);
+    });
+    // Every destination is told the same.
+    stage.await_log(&map, BOB);
+    stage.expect("another change", &picked, ALICE, || {
+        stage.does(User::Alice, &["annotate", "configmap", "map", "why=this"]);
+    });
+    stage.expect("a label that selects it no more", &picked, ROBOT, || {
+        stage.does(User::Robot, &["label", "configmap", "map", "pick-"]);
+    });
+    stage.await_log(&map, ROBOT);
+}
+
+#[test]
+fn who_writes_another_version_of_a_custom_resource_than_is_watched_is_named() {
+    const GROUP: &str = "authors.example.com";
+    let stage = Stage::start("versions");
+    let crd = definition(GROUP, "Widget", &[("v1alpha1", true), ("v1", true)]);
+    stage.apply(&crd);
+    let established = format!("crd/widgets.{GROUP}");
+    stage.kubectl(&["wait", "--for=condition=Established", &established]);
+    let rules = json!([{"apiGroups": [GROUP], "resources": ["widgets"]}]);
+    stage.apply(&stage.rule("widgets", &rules));
+    let path = |name: &str| format!("{GROUP}/v1/widgets/{}/{name}.yaml", stage.namespace);
+    let widget = |version: &str, name: &str, size: usize| {
+        json!({
+            "apiVersion": format!("{GROUP}/{version}"), "kind": "Widget",
+            "metadata": {"name": name, "namespace": stage.namespace}, "spec": {"size": size},
+        })
+    };
+    stage.await_asked_about(&path("probe"), |number| {
+        stage.apply(&widget("v1", "probe", number));
+    });
+    let web = path("web");
+    let old = format!("widgets.v1alpha1.{GROUP}/web");
+    let new = format!("widgets.v1.{GROUP}/web");
+    let patch = |user: User, what: &str, size: usize| {
+        let change = format!(r#"{{"spec":{{"size":{size}}}}}"#);
+        stage.does(user, &["patch", what, "--type=merge", "-p", &change]);
+    };
+    stage.expect("create in the old version", &web, ALICE, || {
+        stage.applies(User::Alice, &widget("v1alpha1", "web", 1), &["create"]);
+    });
+    stage.expect("patch in the new version", &web, BOB, || {
+        patch(User::Bob, &new, 2);
+    });
+    stage.expect("patch in the old version", &web, ROBOT, || {
+        patch(User::Robot, &old, 3);
+    });
+    stage.expect("apply in the old version", &web, BOB, || {
+        let flags = ["apply", "--server-side", "--force-conflicts"];
+        stage.applies(User::Bob, &widget("v1alpha1", "web", 4), &flags);
+    });
+    let status = r#"{"status":{"ready":true}}"#;
+    stage.does(
+        User::Robot,
+        &[
+            "patch",
+            &old,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            status,
+        ],
+    );
+    stage.expect("label in the old version", &web, ALICE, || {
+        stage.does(User::Alice, &["label", &old, "a=b"]);
+    });
+    stage.expect("delete in the old version", &web, ROBOT, || {
+        stage.does(User::Robot, &["delete", &old]);
+    });
 }

@@ -57,7 +57,8 @@ impl Stage {
         Self::on(Installation::with_controllers(name))
     }
 
-    fn on(mut installation: Installation) -> Self {
+    /// With an operator that is not started yet, and is by now as the test wants it.
+    pub(super) fn on(mut installation: Installation) -> Self {
         let port = Port::reserve().unwrap();
         let url = format!("https://127.0.0.1:{}{}", port.number(), admission::PATH);
         let home = installation.plane.namespace("home");
@@ -123,17 +124,21 @@ impl Stage {
 
     /// Waits until the API server asks about what is done.
     pub(super) fn await_asked(&self) {
-        let path = self.path("probe");
-        let mut attempt = 0;
+        self.await_asked_about(&self.path("probe"), |number| {
+            self.apply(&self.config_map("probe", &number.to_string()));
+        });
+    }
+
+    /// Changes an object in Alice's name, each time with another number, until that is known of its
+    /// file.
+    pub(super) fn await_asked_about(&self, path: &str, change: impl Fn(usize)) {
         wait::until_blocking("an author", SOON, || {
-            attempt += 1;
-            self.apply(&self.config_map("probe", &attempt.to_string()));
-            self.await_file("probe", &format!("value: \"{attempt}\""));
-            let last = self.log(&path).into_iter().next().unwrap_or_default();
-            if last == "alice exact" {
+            let commits = self.log(path).len();
+            let log = self.after(path, 1, || change(commits));
+            if log == ["alice exact"] {
                 Ok(())
             } else {
-                Err(last)
+                Err(format!("{log:?}"))
             }
         })
         .unwrap_or_else(|error| panic!("{error}"));
@@ -175,12 +180,30 @@ impl Stage {
         self.git_log(&format, path)
     }
 
-    /// Something of every commit that touched a file of the folder, the newest first.
+    /// Waits until the newest commit to a file has this author. Files of one change may come in
+    /// several commits.
+    #[track_caller]
+    pub(super) fn await_log(&self, path: &str, author: &str) {
+        wait::until_blocking(format!("{author} in {path}"), SOON, || {
+            let log = self.log(path);
+            match log.first() {
+                Some(newest) if newest == author => Ok(()),
+                _ => Err(format!("{log:?}")),
+            }
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Something of every commit that touched a file of the folder, or of another one by its whole
+    /// path, the newest first.
     pub(super) fn git_log(&self, format: &str, path: &str) -> Vec<String> {
         if self.repository.tip("main").is_none() {
             return Vec::new();
         }
-        let path = format!("clusters/prod/{path}");
+        let path = match path.starts_with("clusters/") {
+            true => path.to_owned(),
+            false => format!("clusters/prod/{path}"),
+        };
         let log = self.repository.git(&["log", format, "main", "--", &path]);
         log.lines().map(str::to_owned).collect()
     }
