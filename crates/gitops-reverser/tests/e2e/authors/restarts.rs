@@ -56,9 +56,9 @@ fn after_a_restart_changes_of_one_user_name_them_and_those_of_several_name_nobod
         ("same", vec!["alice exact"]),
         ("new", vec![robot]),
     ] {
-        let path = stage.path(name);
+        let file = stage.path(name);
         wait::until_blocking(format!("{expected:?} for {name}"), SOON, || {
-            let log = stage.log(&path);
+            let log = stage.log(&file);
             (log == expected).then_some(()).ok_or(format!("{log:?}"))
         })
         .unwrap_or_else(|error| panic!("{error}"));

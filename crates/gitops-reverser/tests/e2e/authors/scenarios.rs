@@ -273,7 +273,7 @@ fn who_writes_another_version_of_a_custom_resource_than_is_watched_is_named() {
     let web = path("web");
     let old = format!("widgets.v1alpha1.{GROUP}/web");
     let new = format!("widgets.v1.{GROUP}/web");
-    let patch = |user: User, what: &str, size: usize| {
+    let resize = |user: User, what: &str, size: usize| {
         let change = format!(r#"{{"spec":{{"size":{size}}}}}"#);
         stage.does(user, &["patch", what, "--type=merge", "-p", &change]);
     };
@@ -281,10 +281,10 @@ fn who_writes_another_version_of_a_custom_resource_than_is_watched_is_named() {
         stage.applies(User::Alice, &widget("v1alpha1", "web", 1), &["create"]);
     });
     stage.expect("patch in the new version", &web, BOB, || {
-        patch(User::Bob, &new, 2);
+        resize(User::Bob, &new, 2);
     });
     stage.expect("patch in the old version", &web, ROBOT, || {
-        patch(User::Robot, &old, 3);
+        resize(User::Robot, &old, 3);
     });
     stage.expect("apply in the old version", &web, BOB, || {
         let flags = ["apply", "--server-side", "--force-conflicts"];

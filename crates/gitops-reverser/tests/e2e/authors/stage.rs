@@ -200,9 +200,10 @@ impl Stage {
         if self.repository.tip("main").is_none() {
             return Vec::new();
         }
-        let path = match path.starts_with("clusters/") {
-            true => path.to_owned(),
-            false => format!("clusters/prod/{path}"),
+        let path = if path.starts_with("clusters/") {
+            path.to_owned()
+        } else {
+            format!("clusters/prod/{path}")
         };
         let log = self.repository.git(&["log", format, "main", "--", &path]);
         log.lines().map(str::to_owned).collect()
