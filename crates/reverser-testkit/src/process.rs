@@ -325,7 +325,7 @@ fn tail(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(10);
+    const SOON: Duration = Duration::from_mins(2);
 
     fn shell(scratch: &Scratch, script: &str) -> Process {
         Process::new(scratch, "shell", Path::new("/bin/sh"), ["-c", script])

@@ -144,7 +144,7 @@ fn await_ready(probes: SocketAddr) {
             Err(head)
         }
     };
-    wait::until_blocking("it is ready", Duration::from_secs(20), ready).unwrap();
+    wait::until_blocking("it is ready", Duration::from_mins(1), ready).unwrap();
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 /// Longer than anything awaited here takes on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_mins(2);
 
 /// Settings that do not make a test wait.
 pub(crate) fn quick() -> WatchSettings {

@@ -30,7 +30,7 @@ pub(crate) fn installed() -> SharedPlane {
                 .arg(&folder),
         );
         // Established is what the API server will do; that it does it is seen a moment later.
-        wait::until_blocking("the kinds to be served", Duration::from_secs(30), || {
+        wait::until_blocking("the kinds to be served", Duration::from_mins(1), || {
             command::try_run(kubectl(&plane).args(["get", "reverser", "--all-namespaces"]))
         })
         .unwrap();

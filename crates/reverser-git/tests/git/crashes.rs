@@ -127,7 +127,7 @@ fn a_kill_in_the_middle_of_a_push_heals_whether_it_lands_or_not() {
         .front()
         .fault(Request::Push, Fault::Delay(Duration::from_millis(700)), 1);
     let mut operator = start_child(&server, folder.path(), "1\n", "");
-    wait::until_blocking("the push to be sent", Duration::from_secs(30), || {
+    wait::until_blocking("the push to be sent", Duration::from_mins(1), || {
         sent(&server) == 1
     })
     .unwrap();
@@ -137,7 +137,7 @@ fn a_kill_in_the_middle_of_a_push_heals_whether_it_lands_or_not() {
     settle(&mut mirror, &desired("1\n"));
     assert_eq!(server.repository.files("main")["live/a.yaml"], "1\n");
     // Whatever was under way has ended by now.
-    wait::until_blocking("the delayed push to end", Duration::from_secs(10), || {
+    wait::until_blocking("the delayed push to end", Duration::from_mins(1), || {
         let history = server.repository.history("main");
         if history.len() == 2 {
             Ok(())
@@ -155,7 +155,7 @@ fn programs_of_a_killed_owner_are_ended_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     server.front().fault(Request::Push, Fault::Hang, 1);
     let mut operator = start_child(&server, folder.path(), "1\n", "");
-    wait::until_blocking("the push to be sent", Duration::from_secs(30), || {
+    wait::until_blocking("the push to be sent", Duration::from_mins(1), || {
         server
             .front()
             .seen()
@@ -170,7 +170,7 @@ fn programs_of_a_killed_owner_are_ended_by_the_next_one() {
         "git goes on without its owner"
     );
     let _next = server.open(folder.path(), "main");
-    wait::until_blocking("git to end", Duration::from_secs(5), || {
+    wait::until_blocking("git to end", Duration::from_mins(1), || {
         let left = running_for(folder.path());
         if left.is_empty() {
             Ok(())

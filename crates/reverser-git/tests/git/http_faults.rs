@@ -180,7 +180,7 @@ fn a_server_that_is_gone_is_unreachable_and_comes_back() {
     let here = server.url.clone();
     drop(server.front.take());
     // The port is closed as soon as the accepting thread has noticed.
-    let error = wait::until_blocking("the server to be gone", Duration::from_secs(10), || {
+    let error = wait::until_blocking("the server to be gone", Duration::from_mins(1), || {
         mirror
             .fetch()
             .err()
@@ -287,7 +287,7 @@ fn cancelling_stops_a_hanging_push_and_the_next_owner_finds_out() {
     server.front().fault(Request::Push, Fault::Hang, 1);
     std::thread::scope(|scope| {
         let pushing = scope.spawn(|| write(&mut mirror, &[("live/a.yaml", Some("a\n"))]));
-        wait::until_blocking("the push to be sent", Duration::from_secs(20), || {
+        wait::until_blocking("the push to be sent", Duration::from_mins(1), || {
             server
                 .front()
                 .seen()

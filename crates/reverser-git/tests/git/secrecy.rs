@@ -53,7 +53,7 @@ fn a_password_is_in_no_argument_file_or_message() {
     server.front().fault(Request::Push, Fault::Hang, 1);
     std::thread::scope(|scope| {
         let pushing = scope.spawn(|| write(&mut mirror, &[("live/a.yaml", Some("a\n"))]));
-        wait::until_blocking("the push to be sent", Duration::from_secs(20), || {
+        wait::until_blocking("the push to be sent", Duration::from_mins(1), || {
             server
                 .front()
                 .seen()
@@ -105,7 +105,7 @@ fn an_ssh_key_is_private_while_it_is_used_and_gone_afterwards() {
     let line = key.lines().nth(1).unwrap().to_owned();
     std::thread::scope(|scope| {
         let pushing = scope.spawn(|| write(&mut mirror, &[("live/a.yaml", Some("a\n"))]));
-        wait::until_blocking("the push to be under way", Duration::from_secs(20), || {
+        wait::until_blocking("the push to be under way", Duration::from_mins(1), || {
             waiting.exists()
         })
         .unwrap();

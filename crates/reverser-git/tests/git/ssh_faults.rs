@@ -50,7 +50,7 @@ fn a_git_daemon_that_is_down_is_unreachable_and_comes_back() {
     let error = mirror.fetch().unwrap_err();
     assert!(not_connected(&error), "{error}");
     daemon.process().start().unwrap();
-    wait::until_blocking("the daemon to be back", Duration::from_secs(20), || {
+    wait::until_blocking("the daemon to be back", Duration::from_mins(1), || {
         mirror.fetch().is_ok()
     })
     .unwrap();

@@ -14,7 +14,7 @@ use super::{NAMESPACE_LABEL, User, blocking};
 use crate::wait::{self, TimedOut};
 
 /// The API server and the controller-manager make what is awaited here within a second.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 /// Longer than any test.
 const TOKEN_LIFETIME: i64 = 24 * 60 * 60;
 

@@ -39,7 +39,7 @@ impl GitDaemon {
             process = process.env(key, value);
         }
         process.start().expect("git can be started");
-        wait::until_blocking("git daemon to be ready", Duration::from_secs(20), || {
+        wait::until_blocking("git daemon to be ready", Duration::from_mins(1), || {
             let log = process.log_tail();
             if log.contains("Ready to rumble") {
                 Ok(())

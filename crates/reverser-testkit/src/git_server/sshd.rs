@@ -80,7 +80,7 @@ impl Sshd {
         self.process
             .start()
             .expect("sshd can be started; hack/setup-git-servers.sh installs it");
-        wait::until_blocking("sshd to listen", Duration::from_secs(20), || {
+        wait::until_blocking("sshd to listen", Duration::from_mins(1), || {
             let log = fs::read_to_string(self.process.log()).unwrap_or_default();
             let new = log
                 .get(usize::try_from(before).unwrap_or(0)..)

@@ -21,7 +21,7 @@ fn it_names_the_user_of_each_request() {
     }
 
     let log = plane.audit_log().unwrap();
-    let creators = wait::until_blocking("three creations", Duration::from_secs(10), || {
+    let creators = wait::until_blocking("three creations", Duration::from_mins(1), || {
         let text = fs::read_to_string(log).unwrap();
         let events = text
             .lines()

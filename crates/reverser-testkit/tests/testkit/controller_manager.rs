@@ -8,7 +8,7 @@ use reverser_testkit::command::{run, try_run};
 use reverser_testkit::control_plane::{ControlPlane, User};
 use reverser_testkit::wait;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 
 #[test]
 fn controllers_act_under_their_own_names() {

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::again;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 const PLANE: &str = "a process with a shared plane";
 const LOOSE: &str = "a process with a program that is never dropped";
 

@@ -7,7 +7,7 @@ use kube::Api;
 use reverser_testkit::control_plane::{ComponentError, ControlPlane, User};
 use reverser_testkit::wait;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 
 #[tokio::test]
 async fn what_was_written_survives_restarts_and_pauses() {

@@ -52,7 +52,7 @@ async fn both_show_the_same_objects_and_fail_one_by_one() {
     through_second.get("shared").await.unwrap();
 
     first.resume().unwrap();
-    wait::until("the resumed server", Duration::from_secs(10), async || {
+    wait::until("the resumed server", Duration::from_mins(1), async || {
         through_first.get("shared").await
     })
     .await

@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// How long anything may take that takes well under a second.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(2);
 
 /// A repository behind HTTP, and writers for its branches.
 pub(super) struct Bench {

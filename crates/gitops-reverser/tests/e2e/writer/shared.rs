@@ -39,7 +39,7 @@ fn a_destination_that_cannot_be_written_delays_nobody_else() {
         let start = Instant::now();
         writer.put("web", &round.to_string());
         writer.await_objects("clusters/prod", &[("web", &round.to_string())]);
-        assert!(start.elapsed() < Duration::from_secs(3));
+        assert!(start.elapsed() < Duration::from_secs(10));
     }
     writer.await_failure("prod", "");
     bench
@@ -50,7 +50,7 @@ fn a_destination_that_cannot_be_written_delays_nobody_else() {
 
 /// The most pushes that ran at once, by the times at which they were let through.
 fn most_at_once(bench: &Bench, branches: usize, limit: usize) {
-    let delay = Duration::from_secs(1);
+    let delay = Duration::from_secs(2);
     bench.front.fault(Request::Push, Fault::Delay(delay), 100);
     let names: Vec<String> = (0..branches).map(|number| format!("b{number}")).collect();
     let writers: Vec<_> = names.iter().map(|name| bench.run_branch(name)).collect();
