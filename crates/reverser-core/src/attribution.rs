@@ -33,6 +33,18 @@ use self::store::RecordStore;
 pub use self::store::StoreLimits;
 use crate::admission_record::{AdmissionRecord, AdmittedChange, Requester};
 
+/// What deletes objects whose owner is gone.
+const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+/// What deletes everything in a namespace that is to go.
+const NAMESPACES: &str = "system:serviceaccount:kube-system:namespace-controller";
+/// Both, where controllers have no accounts of their own.
+const MANAGER: &str = "system:kube-controller-manager";
+
+/// Whether somebody deletes only because somebody else did.
+fn is_controller(user: &Requester) -> bool {
+    [COLLECTOR, NAMESPACES, MANAGER].contains(&user.name())
+}
+
 /// Records, and the changes that may still find theirs.
 ///
 /// The record of a change may come before the watch shows it, or after.
@@ -44,8 +56,9 @@ pub struct Attributor {
     /// When they were opened, the first one first.
     order: VecDeque<(Instant, Arc<str>, u64)>,
     opened: u64,
-    /// On whose behalf a controller deleted an object, by its uid.
-    behalf: Bounded<Arc<Requester>>,
+    /// The person behind the deletion of an object that the watch has shown, by its uid; nothing if
+    /// that is not certain.
+    behind: Bounded<Option<Arc<Requester>>>,
     /// The uids of namespaces that somebody asked to delete, by their names.
     namespaces: Bounded<Arc<str>>,
     /// Whether records are to be expected at all.
@@ -70,7 +83,7 @@ impl Attributor {
             open: HashMap::new(),
             order: VecDeque::new(),
             opened: 0,
-            behalf: Bounded::new(limits.entries),
+            behind: Bounded::new(limits.entries),
             namespaces: Bounded::new(limits.entries),
             listening: false,
         }
@@ -173,21 +186,24 @@ impl Attributor {
 
     fn learn(&mut self, uid: &Arc<str>, transition: &Transition, seen: Instant, origin: &Origin) {
         let verdict = join(transition, seen, self.records.of(uid));
-        let behalf = match (transition, &verdict) {
-            (
-                Transition::Deleting {
-                    owners, namespace, ..
-                },
-                Verdict::Named(user, _),
-            ) => {
-                let behalf = self.behalf_of(user, owners, namespace.as_deref());
-                if let Some(behalf) = &behalf {
-                    self.behalf.insert(uid, behalf.clone());
+        let mut behalf = None;
+        if let Transition::Deleting {
+            owners, namespace, ..
+        } = transition
+        {
+            let behind = match &verdict {
+                Verdict::Named(user, _) if is_controller(user) => {
+                    behalf = self.behalf_of(user, owners, namespace.as_deref());
+                    Some(behalf.clone())
                 }
-                behalf
+                Verdict::Named(user, _) => Some(Some(user.clone())),
+                Verdict::Ambiguous => Some(None),
+                Verdict::Unseen => None,
+            };
+            if let Some(behind) = behind {
+                self.behind.insert(uid, behind);
             }
-            _ => None,
-        };
+        }
         origin.learn(verdict, behalf);
     }
 
@@ -195,34 +211,34 @@ impl Attributor {
     /// namespace, if that is one and the same person all along.
     fn behalf_of(
         &self,
-        user: &Requester,
+        controller: &Requester,
         owners: &[Box<str>],
         namespace: Option<&str>,
     ) -> Option<Arc<Requester>> {
-        const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
-        const NAMESPACES: &str = "system:serviceaccount:kube-system:namespace-controller";
-        // Where controllers have no accounts of their own.
-        const MANAGER: &str = "system:kube-controller-manager";
-        let of_namespace = || namespace.and_then(|name| self.namespaces.get(name));
+        let of_namespace = || {
+            let uid = self.namespaces.get(namespace?)?;
+            self.deleter(uid)
+        };
         let of_owner = || owners.iter().find_map(|owner| self.deleter(owner));
-        match user.name() {
+        match controller.name() {
             COLLECTOR => of_owner(),
-            NAMESPACES => of_namespace().and_then(|uid| self.deleter(uid)),
-            MANAGER => of_owner().or_else(|| of_namespace().and_then(|uid| self.deleter(uid))),
-            _ => None,
+            NAMESPACES => of_namespace(),
+            _ => of_owner().or_else(of_namespace),
         }
     }
 
+    /// Who deleted an object: whoever the watch has shown to have done it, or else the only one who is
+    /// known to have tried.
     fn deleter(&self, uid: &str) -> Option<Arc<Requester>> {
-        if let Some(behalf) = self.behalf.get(uid) {
-            return Some(behalf.clone());
+        if let Some(behind) = self.behind.get(uid) {
+            return behind.clone();
         }
         let deletions = self
             .records
             .of(uid)
             .filter(|stored| matches!(stored.change, AdmittedChange::Delete { .. }));
         let mut users = deletions.map(|stored| &stored.user);
-        let first = users.next()?;
+        let first = users.next().filter(|user| !is_controller(user))?;
         users
             .all(|user| user.name() == first.name())
             .then(|| first.clone())

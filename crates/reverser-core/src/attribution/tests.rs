@@ -414,10 +414,46 @@ fn a_cascade_names_the_collector_and_on_whose_behalf_it_worked() {
     assert_eq!(behalf("pod", "set", COLLECTOR).as_deref(), Some("alice"));
     assert_eq!(behalf("other", "unknown", COLLECTOR), None);
     assert_eq!(
+        behalf("of other", "other", COLLECTOR),
+        None,
+        "a controller is nobody's reason"
+    );
+    assert_eq!(
         behalf("third", "deployment", "bob"),
         None,
         "a person acts for themselves"
     );
+}
+
+#[test]
+fn a_cascade_goes_by_who_deleted_the_owner_and_not_by_who_tried_to() {
+    const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let start = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    let of = |user: &str, uid: &str, version: &str| AdmissionRecord {
+        uid: uid.into(),
+        ..delete(user, version)
+    };
+    // Bob was refused at an older version; at the one that went, Alice and Carol both tried.
+    let mut gone = |owner: &str, who: &[(&str, &str)]| {
+        for (user, version) in who {
+            attributor.record(of(user, owner, version), start);
+        }
+        let _ = attributor.attribute(owner, deleting("5"), None, start);
+        let child = format!("child of {owner}");
+        attributor.record(of(COLLECTOR, &child, "5"), start);
+        let transition = Transition::Deleting {
+            version: "5".into(),
+            owners: [owner.into()].into(),
+            namespace: None,
+        };
+        let origin = attributor.attribute(&child, transition, None, start);
+        let behalf = origin.verdict(None).1;
+        behalf.map(|user| user.name().to_owned())
+    };
+    let by_alice = gone("a", &[("bob", "4"), ("alice", "5")]);
+    assert_eq!(by_alice.as_deref(), Some("alice"));
+    assert_eq!(gone("b", &[("carol", "5"), ("alice", "5")]), None);
 }
 
 #[test]

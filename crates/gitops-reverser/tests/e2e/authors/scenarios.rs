@@ -308,4 +308,11 @@ fn who_writes_another_version_of_a_custom_resource_than_is_watched_is_named() {
     stage.expect("delete in the old version", &web, ROBOT, || {
         stage.does(User::Robot, &["delete", &old]);
     });
+    // About what goes with its definition, the API server asks nobody.
+    let [last] = &stage.after(&path("probe"), 1, || {
+        stage.does(User::Bob, &["delete", &established, "--wait=false"]);
+    })[..] else {
+        panic!("one commit was asked for");
+    };
+    assert!(last.starts_with("unknown "), "{last}");
 }
