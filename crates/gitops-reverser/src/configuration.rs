@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, CustomResourceExt as _, Resource, ResourceExt as _};
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use reverser_core::labels::Labels;
 use serde::de::DeserializeOwned;
@@ -115,12 +115,15 @@ pub async fn follow(
             Ok(Some(change)) => gathered.take(change),
             Err(_nothing_new) => {}
         }
-        tokio::time::sleep(SETTLE).await;
-        while let Ok(change) = rx.try_recv() {
-            gathered.take(change);
-        }
         if !gathered.is_complete() {
             continue;
+        }
+        // Whoever has just started waits for nothing but the lists.
+        if told.borrow().is_some() {
+            tokio::time::sleep(SETTLE).await;
+        }
+        while let Ok(change) = rx.try_recv() {
+            gathered.take(change);
         }
         let standing = definitions_stand(&client).await;
         unanswered = standing.is_err();
@@ -309,11 +312,15 @@ async fn follow_kind<W, K>(
 /// Whether all four definitions are there to stay.
 async fn definitions_stand(client: &Client) -> Result<bool, kube::Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in reverser_api::crd_yaml::crds() {
-        match api.get_opt(&crd.name_any()).await? {
-            Some(found) if found.metadata.deletion_timestamp.is_none() => {}
-            _ => return Ok(false),
-        }
-    }
-    Ok(true)
+    let stands = async |name: &str| {
+        let found = api.get_metadata_opt(name).await?;
+        Ok::<_, kube::Error>(found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()))
+    };
+    let (repos, destinations, rules, cluster_rules) = tokio::try_join!(
+        stands(GitRepoConfig::crd_name()),
+        stands(GitDestination::crd_name()),
+        stands(WatchRule::crd_name()),
+        stands(ClusterWatchRule::crd_name()),
+    )?;
+    Ok(repos && destinations && rules && cluster_rules)
 }

@@ -29,13 +29,14 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use reverser_core::blob_id::BlobId;
 use reverser_core::commit_message::Installation;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::MassDelete;
 use reverser_core::window::Limits;
 use reverser_git::{
-    CommitId, Credentials, Git, Mirror, MirrorOptions, OpenError, Person, PushOptions, Signer,
-    StagedBlobs,
+    CommitId, Credentials, Git, Mirror, MirrorOptions, OpenError, Person, PushListener,
+    PushOptions, Signer, StagedBlobs,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -94,6 +95,8 @@ pub struct WriterSettings {
     pub installation: Installation,
     /// Whether folders are marked as that installation's, and those of others left to them.
     pub marks_folders: bool,
+    /// Hears how far pushes are.
+    pub on_push: Option<PushListener>,
 }
 
 /// What a writer tells about a destination.
@@ -561,11 +564,19 @@ impl Writer {
         Ok(mirror)
     }
 
+    fn waiting_bytes(&self) -> usize {
+        let states = self.destinations.values();
+        states.map(|state| state.contents.bytes()).sum()
+    }
+
     /// Moves contents to the disk when too many of them wait.
     async fn limit_memory(&mut self) {
-        let states = self.destinations.values();
-        let bytes: usize = states.map(|state| state.contents.bytes()).sum();
-        if bytes <= WAITING_BYTES {
+        if self.waiting_bytes() <= WAITING_BYTES {
+            return;
+        }
+        self.forget_what_is_there().await;
+        // Otherwise the next few changes would bring it all here again.
+        if self.waiting_bytes() <= WAITING_BYTES / 2 {
             return;
         }
         if self.staged.is_none()
@@ -578,7 +589,6 @@ impl Writer {
             return;
         };
         for state in self.destinations.values_mut() {
-            state.forget_superseded();
             let contents = std::mem::take(&mut state.contents);
             let staged = staged.clone();
             let task = tokio::task::spawn_blocking(move || {
@@ -594,6 +604,29 @@ impl Writer {
             state.contents.merge(contents);
         }
         self.clear_staged().await;
+    }
+
+    /// Forgets contents that nothing wants any more, and those that the branch has, as far as it is
+    /// known what it has: after a restart these are nearly all.
+    async fn forget_what_is_there(&mut self) {
+        for state in self.destinations.values_mut() {
+            state.forget_superseded();
+            let Some(mirror) = self.mirror.take_if(|mirror| mirror.tip().is_some()) else {
+                continue;
+            };
+            let files = state.files_in_memory().into_iter();
+            let files = files.map(|(path, blob)| (state.destination.folder.join(path), blob));
+            let files: Vec<(String, BlobId)> = files.collect();
+            let task = tokio::task::spawn_blocking(move || contents::missing_from(mirror, &files));
+            // A clone that is lost is opened again by the next attempt.
+            let Ok((mirror, missing)) = task.await else {
+                continue;
+            };
+            self.mirror = Some(mirror);
+            if let Some(missing) = missing {
+                state.contents.retain_in_memory(&missing);
+            }
+        }
     }
 
     /// Drops from the disk what no destination needs any more. While an attempt has the clone, that
@@ -637,7 +670,10 @@ impl WriterSettings {
             target.branch.clone(),
             &self.folder_of(target),
             Credentials::anonymous(),
-            MirrorOptions::default(),
+            MirrorOptions {
+                on_push: self.on_push.clone(),
+                ..MirrorOptions::default()
+            },
         )
     }
 }

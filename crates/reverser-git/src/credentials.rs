@@ -9,6 +9,7 @@ mod access;
 #[cfg(test)]
 pub(crate) mod test_keys;
 
+use std::ffi::OsString;
 use std::fmt;
 
 use secrecy::SecretString;
@@ -29,8 +30,8 @@ enum Login {
     Anonymous,
     Http(HttpLogin),
     Ssh(SshLogin),
-    /// The keys and the agent of the person at the terminal.
-    UserSsh,
+    /// The keys and the agent of the person at the terminal, with their own command for it.
+    UserSsh(Option<OsString>),
 }
 
 #[derive(Clone, Default)]
@@ -76,7 +77,7 @@ impl fmt::Debug for Credentials {
         let kind = match &self.login {
             Login::Anonymous => "anonymous",
             Login::Http(_) => "https",
-            Login::Ssh(_) | Login::UserSsh => "ssh",
+            Login::Ssh(_) | Login::UserSsh(_) => "ssh",
         };
         write!(f, "Credentials({kind})")
     }

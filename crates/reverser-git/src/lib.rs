@@ -24,6 +24,7 @@ mod repo_path;
 mod credentials;
 // Running `git`, and reading what it says.
 mod cancel;
+mod push_progress;
 mod process;
 mod porcelain;
 mod remote;
@@ -59,6 +60,7 @@ pub use object_id::{BadObjectId, BlobId, CommitId, TreeId};
 pub use porcelain::{GitVersion, Refusal, RefusalKind, RemoteFailure, UnreachableCause};
 pub use process::{Git, GitUnusable};
 pub use push::{BadPushOption, PushOptions, PushOutcome};
+pub use push_progress::{PushListener, PushProgress};
 pub use remote::Timeouts;
 pub use remote_url::{BadRemoteUrl, RemoteUrl, Scheme};
 pub use repo_path::{BadPath, FolderPath, RepoPath};

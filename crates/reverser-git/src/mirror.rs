@@ -18,6 +18,7 @@ use crate::credentials::{Access, Credentials};
 use crate::object_id::{BlobId, CommitId, TreeId};
 use crate::objects::{ObjectStore, ReadError};
 use crate::process::{Git, kill_orphans};
+use crate::push_progress::PushListener;
 use crate::remote::{Remote, Timeouts};
 use crate::remote_url::RemoteUrl;
 use crate::repo_path::{FolderPath, RepoPath};
@@ -36,6 +37,8 @@ pub struct MirrorOptions {
     pub growth: GrowthLimits,
     /// Stops its commands.
     pub cancel: CancelToken,
+    /// Hears how far pushes are.
+    pub on_push: Option<PushListener>,
 }
 
 /// Contents that were asked for.

@@ -21,6 +21,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::cancel::CancelToken;
 use crate::credentials::Access;
 use crate::porcelain::{GitVersion, parse_version};
+use crate::push_progress::{PushListener, WithoutProgress};
 
 /// The oldest `git` that the tests run against.
 const MIN_VERSION: GitVersion = GitVersion {
@@ -169,7 +170,14 @@ impl Git {
         feed(&mut child, invocation.stdin);
         let most = invocation.most_output;
         drain(child.stdout.take(), most, &sender, Event::Stdout);
-        drain(child.stderr.take(), most, &sender, Event::Stderr);
+        let stderr = child.stderr.take();
+        match invocation.listener {
+            Some(listener) => {
+                let stderr = stderr.map(|stderr| WithoutProgress::new(stderr, listener));
+                drain(stderr, most, &sender, Event::Stderr);
+            }
+            None => drain(stderr, most, &sender, Event::Stderr),
+        }
         let cancelled = sender.clone();
         // A send fails only when nobody waits any more.
         let _subscription = limits
@@ -269,6 +277,7 @@ pub(crate) struct Invocation<'a> {
     /// More than this of either output is drained and dropped.
     most_output: usize,
     for_user: bool,
+    listener: Option<PushListener>,
 }
 
 impl<'a> Invocation<'a> {
@@ -288,6 +297,7 @@ impl<'a> Invocation<'a> {
             trace_http: false,
             most_output: MAX_OUTPUT,
             for_user: false,
+            listener: None,
         }
     }
 
@@ -321,6 +331,15 @@ impl<'a> Invocation<'a> {
     /// Keeps this much of what it says.
     pub(crate) fn keep_output(mut self, bytes: usize) -> Self {
         self.most_output = bytes;
+        self
+    }
+
+    /// Lets somebody hear how far a push is, which it then has to say.
+    pub(crate) fn heard_by(mut self, listener: Option<&PushListener>) -> Self {
+        if let Some(listener) = listener {
+            self.listener = Some(listener.clone());
+            self.args.push("--progress".into());
+        }
         self
     }
 

@@ -16,6 +16,7 @@ use crate::porcelain::{
 };
 use crate::process::{End, Finished, Git, Invocation, Limits};
 use crate::push::PushOptions;
+use crate::push_progress::PushListener;
 use crate::remote_url::RemoteUrl;
 
 /// How long the commands of a mirror may take.
@@ -176,6 +177,7 @@ impl Remote<'_> {
         clone: &Path,
         prepared: &Prepared,
         options: &PushOptions,
+        listener: Option<&PushListener>,
     ) -> io::Result<Finished> {
         let full_ref = self.branch.full_ref();
         let stated = prepared
@@ -191,6 +193,7 @@ impl Remote<'_> {
         ];
         let mut push = Invocation::new(self.folder, args)
             .git_dir(clone)
+            .heard_by(listener)
             .arg(format!("--force-with-lease={full_ref}:{stated}"));
         for option in options.as_slice() {
             push = push.arg(format!("--push-option={option}"));

@@ -1,6 +1,8 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
 
 use crate::table::percentile;
 use crate::world::World;
@@ -102,38 +104,64 @@ async fn update(world: &World, run: u32, rate: usize, time: Duration) -> (Answer
     let beacon = world.config_maps().next().unwrap();
     let others: Vec<usize> = world.config_maps().skip(1).collect();
     let permits = Arc::new(tokio::sync::Semaphore::new(UNDER_WAY));
-    let done = Arc::new(AtomicUsize::new(0));
     let first = Instant::now();
-    let mut beacons = Vec::new();
-    let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..updates {
-        let due = first + Duration::from_secs_f64(number as f64 / rate as f64);
-        tokio::time::sleep_until(due.into()).await;
-        let permit = permits.clone().acquire_owned().await.unwrap();
-        if number % BEACON_EACH == 0 {
-            // In order, so that a later number means a later answer.
-            let value = format!("beacon {run} {}", beacons.len());
+    let lighting = async {
+        // One after the other, so that a later number means a later answer.
+        let mut beacons = Vec::new();
+        for number in 0..updates / BEACON_EACH {
+            tokio::time::sleep_until(due(first, number * BEACON_EACH, rate).into()).await;
+            let value = format!("beacon {run} {number}");
             world.change(beacon, &value).await;
             beacons.push(Instant::now());
-            drop(permit);
-            continue;
         }
-        let index = others[number % others.len()];
-        let change = world.change(index, &format!("{run} {number}"));
-        let done = done.clone();
-        tasks.spawn(async move {
-            change.await;
-            done.fetch_add(1, Ordering::Relaxed);
-            drop(permit);
-        });
-    }
-    while tasks.join_next().await.is_some() {}
+        beacons
+    };
+    let sending = async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in (0..updates).filter(|number| number % BEACON_EACH != 0) {
+            tokio::time::sleep_until(due(first, number, rate).into()).await;
+            let permit = permits.clone().acquire_owned().await.unwrap();
+            let index = others[number % others.len()];
+            let change = world.change(index, &format!("{run} {number}"));
+            tasks.spawn(async move {
+                change.await;
+                drop(permit);
+            });
+        }
+        tasks.join_all().await.len()
+    };
+    let (beacons, others) = tokio::join!(lighting, sending);
     let answers = Answers {
-        updates: done.load(Ordering::Relaxed) + beacons.len(),
+        updates: others + beacons.len(),
         first,
         last: Instant::now(),
     };
     (answers, beacons)
+}
+
+fn due(first: Instant, number: usize, rate: usize) -> Instant {
+    first + Duration::from_secs_f64(number as f64 / rate as f64)
+}
+
+/// How many updates a second the API server takes while nothing but one raw watch is attached.
+pub(crate) fn capacity(world: &World, time: Duration) -> f64 {
+    let run = fastrand::u32(..);
+    world.runtime.block_on(async {
+        let watching = tokio::spawn(world.watch_config_maps());
+        let first = Instant::now();
+        let mut indices = world.config_maps().cycle();
+        let requests = std::iter::from_fn(|| {
+            let index = indices.next().filter(|_| first.elapsed() < time)?;
+            Some(world.change(index, &format!("capacity {run} {}", fastrand::u32(..))))
+        });
+        let answered = futures::stream::iter(requests)
+            .buffer_unordered(UNDER_WAY)
+            .count()
+            .await;
+        let rate = answered as f64 / first.elapsed().as_secs_f64();
+        watching.abort();
+        rate
+    })
 }
 
 /// Every place where the branch stands, until it has come to rest.

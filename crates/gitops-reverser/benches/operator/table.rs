@@ -1,17 +1,59 @@
 use std::time::Duration;
 
-/// Rows, shown as they come.
-pub(crate) struct Table;
+/// Rows, told as they come, and shown together at the end.
+pub(crate) struct Table {
+    title: String,
+    rows: Vec<[String; 4]>,
+}
+
+const HEAD: [&str; 4] = ["what", "measured", "floor of the same run", "target"];
 
 impl Table {
-    pub(crate) fn start() -> Self {
-        println!("| what | measured | floor of the same run | target |\n|---|---|---|---|");
-        Self
+    pub(crate) fn new(title: String) -> Self {
+        eprintln!("{title}");
+        Self {
+            title,
+            rows: Vec::new(),
+        }
     }
 
-    #[expect(clippy::unused_self, reason = "rows belong below a head")]
     pub(crate) fn row(&mut self, what: &str, measured: &str, floor: &str, target: &str) {
-        println!("| {what} | {measured} | {floor} | {target} |");
+        let beside = [floor, target].join("; ");
+        self.note(&format!(
+            "{what}: {measured} ({})",
+            beside.trim_matches([';', ' '])
+        ));
+        self.rows
+            .push([what, measured, floor, target].map(str::to_owned));
+    }
+
+    /// Something beside the rows.
+    #[expect(clippy::unused_self, reason = "what is told belongs to a table")]
+    pub(crate) fn note(&self, line: &str) {
+        eprintln!("  {line}");
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let mut widths = HEAD.map(str::len);
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let line = |cells: [&str; 4]| {
+            let cells = cells.iter().zip(widths);
+            let cells: Vec<String> = cells
+                .map(|(cell, width)| format!("{cell:width$}"))
+                .collect();
+            format!("| {} |", cells.join(" | "))
+        };
+        println!("\n{}\n\n{}", self.title, line(HEAD));
+        println!("|{}|", widths.map(|width| "-".repeat(width + 2)).join("|"));
+        for row in &self.rows {
+            println!("{}", line(row.each_ref().map(String::as_str)));
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::{AsyncReadExt as _, StreamExt as _};
 use reverser_core::canon::canonicalise;
 use reverser_core::object::{Object, TypeMeta};
 use reverser_core::object_key::{ObjectKey, TypeKey};
@@ -142,6 +142,18 @@ impl World {
             .unwrap();
         let client = self.client.clone();
         async move { client.request_text(request).await.unwrap() }
+    }
+
+    /// Reads every event of the ConfigMaps from now on, and does nothing with it.
+    pub(crate) fn watch_config_maps(&self) -> impl Future<Output = ()> + Send + use<> {
+        let client = self.client.clone();
+        async move {
+            let url = "/api/v1/configmaps?watch=true";
+            let request = http::Request::get(url).body(Vec::new()).unwrap();
+            let mut lines = client.request_stream(request).await.unwrap();
+            let mut bytes = vec![0; 64 * 1024];
+            while lines.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
+        }
     }
 
     /// A page of a list, as text.

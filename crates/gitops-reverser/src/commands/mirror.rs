@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EndSignals, block_on, print};
 use crate::command_line::MirrorArguments;
-use crate::operator::{Parts, WriterStart};
+use crate::operator::{Parts, Progress, WriterStart};
 use crate::routing::Refusal;
 use crate::status::Statuses;
 use crate::terminal::cluster::Cluster;
@@ -82,10 +83,14 @@ const MARKS: &[&str] = &[
     "kustomization.yaml",
     "kustomization.yml",
     "Kustomization",
+    "Kptfile",
+    "fleet.yaml",
+    "gotk-components.yaml",
+    "gotk-sync.yaml",
     ".configbutler/owner.yaml",
 ];
 
-/// A folder below a chart, a kustomization or another mirror would be taken for a part of it.
+/// A folder below a chart, a kustomization, a bundle of Fleet, Flux's own files or another mirror would be taken for a part of it.
 async fn check_folder(repository: &Repository) -> Result<(), Complaint> {
     let folder = repository.folder.as_str().to_owned();
     if folder.is_empty() || repository.is_new() {
@@ -140,9 +145,11 @@ fn start(
         committer,
         quiet,
     );
+    let progress = Arc::<Progress>::default();
     // A person's own mirror belongs to no installation.
     let writer = WriterSettings {
         marks_folders: false,
+        on_push: Some(progress.push_listener()),
         ..settings.writers(cluster.uid.clone().unwrap_or_else(|| "unknown".to_owned()))
     };
     let (access, go) = (repository.access(), go.clone());
@@ -161,6 +168,7 @@ fn start(
         }),
         redaction: selection.key_source(),
         namespaces_first: selection.namespaces.is_some(),
+        progress,
     }))
 }
 
@@ -182,6 +190,7 @@ async fn attend(
                     shown.say("ending; what is waiting is pushed first");
                     Ok(ExitCode::SUCCESS)
                 } else {
+                    shown.say("stopping; a push that is under way ends first, Ctrl-C again ends it at once");
                     Err(Complaint::new(
                         Exit::Interrupted,
                         "stopped before everything was there; what is in the repository is whole, and \

@@ -135,6 +135,7 @@ async fn of_flags(
         writers: gatherer().0,
         redaction: selection.key_source(),
         namespaces_first: selection.namespaces.is_some(),
+        progress: Arc::default(),
     };
     let fetch = move |_: Destination| -> futures::future::BoxFuture<'static, _> {
         Box::pin(async move {
@@ -178,6 +179,7 @@ async fn of_destination(
         writers: gatherer().0,
         redaction: crate::operator::key_of_operator(client.clone(), &arguments.operator_namespace),
         namespaces_first: false,
+        progress: Arc::default(),
     };
     let fetch = move |destination: Destination| -> futures::future::BoxFuture<'static, _> {
         Box::pin(async move {

@@ -139,6 +139,7 @@ impl OperatorSettings {
                 instance_id: self.instance_id.clone(),
             },
             marks_folders: true,
+            on_push: None,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What those see who look from outside.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use reverser_core::catalogue::{Catalogue, ServedType};
 use reverser_core::object::{Object, TypeMeta};
+use reverser_git::{PushListener, PushProgress};
 use tokio::sync::watch;
 
 use super::discovering::Served;
@@ -25,22 +26,17 @@ pub struct Progress {
     ended_lists: AtomicUsize,
     listed_objects: AtomicUsize,
     last_round: Mutex<Option<Instant>>,
+    pushed: Mutex<Option<PushProgress>>,
 }
 
 impl Progress {
     /// The loop goes round.
     pub(super) fn round(&self) {
-        *self
-            .last_round
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *locked(&self.last_round) = Some(Instant::now());
     }
 
     fn last_round(&self) -> Option<Instant> {
-        *self
-            .last_round
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.last_round)
     }
 
     /// How many lists are needed: one for each type, or for each type and namespace.
@@ -61,6 +57,19 @@ impl Progress {
         self.listed_objects.load(Ordering::Relaxed)
     }
 
+    /// How far the push is that is under way, or the last one was.
+    #[must_use]
+    pub fn pushed(&self) -> Option<PushProgress> {
+        locked(&self.pushed).clone()
+    }
+
+    /// Hears how far pushes are.
+    #[must_use]
+    pub fn push_listener(self: &Arc<Self>) -> PushListener {
+        let this = self.clone();
+        PushListener::new(move |progress| *locked(&this.pushed) = Some(progress))
+    }
+
     pub(super) fn set_watched(&self, types: usize, scopes: usize) {
         self.watched_types.store(types, Ordering::Relaxed);
         self.scopes.store(scopes, Ordering::Relaxed);
@@ -78,6 +87,10 @@ impl Progress {
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets a scrape read how things stand.

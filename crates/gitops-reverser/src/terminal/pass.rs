@@ -24,6 +24,9 @@ use crate::status::Statuses;
 use crate::telemetry::{Telemetry, metrics};
 use crate::watch::WatchSettings;
 
+/// A server that is restarted behind its load balancer is back after so many tries, within four seconds.
+const LIST_TRIES: u32 = 4;
+
 /// What a pass is made of.
 pub struct Plan {
     /// How the cluster is reached.
@@ -40,12 +43,14 @@ pub struct Plan {
     pub redaction: KeySource,
     /// Whether types are listed namespace by namespace.
     pub namespaces_first: bool,
+    /// How far it is.
+    pub progress: Arc<Progress>,
 }
 
 /// A pass that runs.
 pub struct Pass {
     statuses: watch::Receiver<Statuses>,
-    /// How far the lists are.
+    /// How far the lists and pushes are.
     pub progress: Arc<Progress>,
     stop: CancellationToken,
     operator: JoinHandle<Result<(), OperatorError>>,
@@ -63,9 +68,9 @@ impl Pass {
             writers,
             redaction,
             namespaces_first,
+            progress,
         } = plan;
         let (statuses_tx, statuses) = watch::channel(Statuses::default());
-        let progress = Arc::<Progress>::default();
         let ends = Ends {
             configuration,
             statuses: statuses_tx,
@@ -143,7 +148,10 @@ pub fn settings(
             max_types: 1_000,
         },
         noise: NoiseFilter::without([]).expect("no rule is named that might not exist"),
-        watch: WatchSettings::default(),
+        watch: WatchSettings {
+            list_tries: LIST_TRIES,
+            ..WatchSettings::default()
+        },
         discovery_refresh: Duration::from_mins(5),
         enabled: true,
         git,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use reverser_git::PushProgress;
 
 use super::text;
 use crate::operator::Progress;
@@ -67,7 +68,12 @@ impl Shown {
                     eprintln!("listed {}", said());
                 }
             }
-            Style::Bars(bars) => bars.show(lists, ended, &said(), listed),
+            Style::Bars(bars) => {
+                bars.show_lists(lists, ended, &said());
+                if listed {
+                    bars.show_push(self.progress.pushed().as_ref());
+                }
+            }
         }
     }
 
@@ -95,11 +101,6 @@ impl Shown {
 impl Bars {
     fn new() -> Self {
         let all = MultiProgress::new();
-        let style = |template: &str| {
-            ProgressStyle::with_template(template)
-                .expect("the template is a constant that the tests show")
-                .progress_chars("━╸─")
-        };
         let listing = all.add(ProgressBar::new(0));
         listing.set_style(style("listing  {bar:30} {pos}/{len}  {msg}"));
         let pushing = all.add(ProgressBar::no_length());
@@ -111,14 +112,32 @@ impl Bars {
         }
     }
 
-    fn show(&self, lists: usize, ended: usize, said: &str, listed: bool) {
+    fn show_lists(&self, lists: usize, ended: usize, said: &str) {
         self.listing.set_length(lists as u64);
         self.listing.set_position(ended.min(lists) as u64);
         self.listing.set_message(said.to_owned());
-        if listed {
-            self.pushing
-                .set_message("what differs from the branch".to_owned());
-            self.pushing.tick();
-        }
     }
+
+    /// Before git says how much there is to push, nobody knows.
+    fn show_push(&self, pushed: Option<&PushProgress>) {
+        let Some(PushProgress { sent, of, size }) = pushed else {
+            self.pushing.set_message("what differs from the branch");
+            return self.pushing.tick();
+        };
+        if self.pushing.length().is_none() {
+            self.pushing
+                .set_style(style("pushing  {bar:30} {percent}%  {msg}"));
+        }
+        self.pushing.set_length(*of);
+        self.pushing.set_position(*sent);
+        let size = size.as_deref().unwrap_or("0 bytes");
+        self.pushing
+            .set_message(format!("{size} in {sent}/{of} objects of Git"));
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the template is a constant that the tests show")
+        .progress_chars("━╸─")
 }

@@ -53,7 +53,7 @@ impl Course {
         self.from_here = 0;
     }
 
-    /// How long to wait before the next list.
+    /// How long to wait before the next list, and whether what is known is lost meanwhile.
     ///
     /// `random` is in `0.0..1.0`; so that a thousand scopes do not come back at once.
     pub(super) fn list_failed(
@@ -61,8 +61,10 @@ impl Course {
         failure: &Failure,
         settings: &WatchSettings,
         random: f64,
-    ) -> Duration {
-        self.failed(Some(failure), settings, random)
+    ) -> (Duration, bool) {
+        let after = self.failed(Some(failure), settings, random);
+        let lost = !may_pass(failure.reason) || self.failures >= settings.list_tries;
+        (after, lost)
     }
 
     /// Where to go on after a watch.
@@ -147,6 +149,19 @@ impl Course {
     }
 }
 
+/// Whether the next try may well succeed.
+fn may_pass(reason: LossReason) -> bool {
+    matches!(
+        reason,
+        LossReason::ServerError(_)
+            | LossReason::TooManyRequests
+            | LossReason::Unreachable
+            | LossReason::Timeout
+            | LossReason::Truncated
+            | LossReason::Expired
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,12 +187,12 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..9 {
             let reason = failure(LossReason::Forbidden);
-            waits.push(seconds(course.list_failed(&reason, &settings, MIDDLE)));
+            waits.push(seconds(course.list_failed(&reason, &settings, MIDDLE).0));
         }
         assert_eq!(waits, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]);
         for _ in 0..100 {
             let reason = failure(LossReason::Forbidden);
-            let wait = seconds(course.list_failed(&reason, &settings, 0.999));
+            let wait = seconds(course.list_failed(&reason, &settings, 0.999).0);
             assert!((22.0..=30.0).contains(&wait), "{wait}");
         }
     }
@@ -188,9 +203,30 @@ mod tests {
         for (asked, waited) in [(7, 7.0), (3_600, 30.0)] {
             let mut busy = failure(LossReason::TooManyRequests);
             busy.retry_after = Some(Duration::from_secs(asked));
-            let wait = Course::default().list_failed(&busy, &settings, MIDDLE);
+            let (wait, _) = Course::default().list_failed(&busy, &settings, MIDDLE);
             assert!((seconds(wait) - waited).abs() < 0.001);
         }
+    }
+
+    #[test]
+    fn a_list_that_fails_in_passing_is_lost_after_as_many_tries_as_it_has() {
+        let patient = WatchSettings {
+            list_tries: 3,
+            ..WatchSettings::default()
+        };
+        let lost = |settings: &WatchSettings, reason: LossReason| {
+            let mut course = Course::default();
+            let mut fail = || course.list_failed(&failure(reason), settings, MIDDLE).1;
+            [fail(), fail(), fail()]
+        };
+        let busy = LossReason::ServerError(503);
+        assert_eq!(lost(&patient, busy), [false, false, true]);
+        assert_eq!(
+            lost(&patient, LossReason::Unreachable),
+            [false, false, true]
+        );
+        assert_eq!(lost(&patient, LossReason::Forbidden), [true; 3]);
+        assert_eq!(lost(&WatchSettings::default(), busy), [true; 3]);
     }
 
     #[test]

@@ -229,8 +229,10 @@ impl ListWatch {
             return Ok(State::List { after });
         }
         let random = fastrand::f64();
-        let after = self.course.list_failed(&failure, &self.settings, random);
-        self.out.lost(failure).await?;
+        let (after, lost) = self.course.list_failed(&failure, &self.settings, random);
+        if lost {
+            self.out.lost(failure).await?;
+        }
         Ok(State::List { after })
     }
 

@@ -34,6 +34,9 @@ pub struct WatchSettings {
     pub watch_proven: Duration,
     /// After so many failures in a row from the same version the scope is listed again.
     pub watch_failures: u32,
+    /// So often a list is tried before a failure that may pass counts as a loss. Whoever follows is told
+    /// at once, and again when it is over; whoever looks only once would take it for the end.
+    pub list_tries: u32,
     /// The first wait after a failure; it doubles with each one that follows.
     pub backoff_first: Duration,
     /// The longest wait after a failure, also where the server asks for a longer one.
@@ -56,6 +59,7 @@ impl Default for WatchSettings {
             watch_silence: Duration::from_secs(90),
             watch_proven: Duration::from_secs(10),
             watch_failures: 3,
+            list_tries: 1,
             backoff_first: Duration::from_millis(500),
             backoff_longest: Duration::from_secs(30),
         }

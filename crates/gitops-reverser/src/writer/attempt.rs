@@ -177,9 +177,6 @@ impl Attempt {
                 continue;
             };
             job.mark(&self.settings.installation, &plan);
-            job.contents
-                .stage(self.mirror.staged())
-                .map_err(|error| local(&error))?;
             job.done.stopped.clone_from(&plan.stopped);
             job.done.capped = plan.capped;
             if job.doubt.is_whole() {
@@ -189,6 +186,12 @@ impl Attempt {
             let deletes = plan.deletes.iter();
             job.done.deletes = deletes.map(|delete| delete.path().clone()).collect();
             let shares = lay(&job.log, &plan, &job.ground());
+            // Of everything else the branch has the content already.
+            let named = shares.iter().flat_map(|share| &share.puts);
+            let named = named.map(|put| put.blob).chain(job.owner.mark());
+            job.contents
+                .stage_only(&named.collect(), self.mirror.staged())
+                .map_err(|error| local(&error))?;
             parts.extend(shares.into_iter().map(|share| Part { job: at, share }));
         }
         self.count_named();

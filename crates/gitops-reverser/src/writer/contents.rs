@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use reverser_core::blob_id::BlobId;
-use reverser_git::StagedBlobs;
+use reverser_git::{EntryKind, Mirror, RepoPath, StagedBlobs};
 
 /// So many bytes of contents wait in memory for one branch; more go to the disk, so that a remote
 /// that is down for hours costs no memory.
@@ -60,22 +60,30 @@ impl Contents {
         self.staged.extend(other.staged);
     }
 
-    pub(super) fn retain(&mut self, keep: &HashSet<BlobId>) {
+    /// Forgets what is in memory, unless it is to be kept.
+    pub(super) fn retain_in_memory(&mut self, keep: &HashSet<BlobId>) {
         self.memory.retain(|blob, _| keep.contains(blob));
         self.bytes = self.memory.values().map(|content| content.len()).sum();
+    }
+
+    pub(super) fn retain(&mut self, keep: &HashSet<BlobId>) {
+        self.retain_in_memory(keep);
         self.staged.retain(|blob, _| keep.contains(blob));
     }
 
     /// Writes what is in memory to the disk; it stays in memory too.
     pub(super) fn stage(&self, staged: &StagedBlobs) -> std::io::Result<()> {
-        if self.memory.is_empty() {
-            return Ok(());
-        }
-        let mut batch = staged.batch();
-        for content in self.memory.values() {
-            batch.write(content.as_bytes())?;
-        }
-        batch.finish()
+        write(self.memory.values(), staged)
+    }
+
+    /// The same for these alone.
+    pub(super) fn stage_only(
+        &self,
+        blobs: &HashSet<BlobId>,
+        staged: &StagedBlobs,
+    ) -> std::io::Result<()> {
+        let contents = blobs.iter().filter_map(|blob| self.memory.get(blob));
+        write(contents, staged)
     }
 
     /// What is in memory is on the disk, so it need not be here.
@@ -85,6 +93,50 @@ impl Contents {
         self.staged
             .extend(memory.into_iter().map(|(blob, text)| (blob, text.len())));
     }
+}
+
+/// Which of these contents the tip of the branch does not have where they belong; nothing if that cannot
+/// be read.
+pub(super) fn missing_from(
+    mut mirror: Mirror,
+    files: &[(String, BlobId)],
+) -> (Mirror, Option<HashSet<BlobId>>) {
+    let paths: Result<Vec<RepoPath>, _> = files
+        .iter()
+        .map(|(path, _)| RepoPath::parse(path))
+        .collect();
+    let there = paths.ok().and_then(|paths| mirror.files_at(&paths).ok());
+    let missing = there.map(|there| {
+        let there: HashSet<(&[u8], [u8; 20])> = there
+            .iter()
+            .filter(|entry| entry.kind == EntryKind::File)
+            .filter_map(|entry| Some((entry.path, *entry.blob?.as_bytes())))
+            .collect();
+        let is_missing = |(path, blob): &&(String, BlobId)| {
+            !there.contains(&(path.as_bytes(), *blob.as_bytes()))
+        };
+        files
+            .iter()
+            .filter(is_missing)
+            .map(|(_, blob)| *blob)
+            .collect()
+    });
+    (mirror, missing)
+}
+
+fn write<'c>(
+    contents: impl IntoIterator<Item = &'c Box<str>>,
+    staged: &StagedBlobs,
+) -> std::io::Result<()> {
+    let mut contents = contents.into_iter().peekable();
+    if contents.peek().is_none() {
+        return Ok(());
+    }
+    let mut batch = staged.batch();
+    for content in contents {
+        batch.write(content.as_bytes())?;
+    }
+    batch.finish()
 }
 
 #[cfg(test)]

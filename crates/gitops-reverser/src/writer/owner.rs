@@ -32,6 +32,11 @@ impl Owner {
             mark: None,
         }
     }
+
+    /// The marker that the next commit writes.
+    pub(super) fn mark(&self) -> Option<BlobId> {
+        self.mark
+    }
 }
 
 impl Attempt {

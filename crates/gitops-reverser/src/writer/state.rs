@@ -505,6 +505,14 @@ impl DestinationState {
         self.contents.retain(&wanted);
     }
 
+    /// The files whose contents wait in memory.
+    pub(super) fn files_in_memory(&self) -> Vec<(&RepoPath, BlobId)> {
+        let wanted = self.wanted.iter().map(|(path, wanted)| (path, wanted.blob));
+        wanted
+            .filter(|(_, blob)| self.contents.get(*blob).is_some())
+            .collect()
+    }
+
     /// How long until it may be tried again, for those who are told of a failure.
     pub(super) fn retries_after(&self, now: Instant) -> Option<(u32, Duration, &Refusal)> {
         let wait = self.not_before?.saturating_duration_since(now);

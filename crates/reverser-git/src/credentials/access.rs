@@ -1,7 +1,7 @@
 //! Credentials in the form that `git` takes them: configuration and variables in its environment,
 //! and files in a private folder that lives as long as the command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -38,7 +38,7 @@ impl Credentials {
             Login::Anonymous => {}
             Login::Http(login) => access.add_http(login, folder)?,
             Login::Ssh(login) => access.add_ssh(login, folder)?,
-            Login::UserSsh => access.add_user_ssh(),
+            Login::UserSsh(command) => access.add_user_ssh(command.as_deref()),
         }
         if let Some(proxy) = &self.proxy {
             access.config.push(("http.proxy", proxy.url.clone()));
@@ -116,10 +116,17 @@ impl Access {
     }
 
     /// The user's own configuration of ssh, without questions.
-    fn add_user_ssh(&mut self) {
+    fn add_user_ssh(&mut self, own: Option<&OsStr>) {
         let agent = std::env::var_os("SSH_AUTH_SOCK");
         self.env
             .extend(agent.map(|socket| ("SSH_AUTH_SOCK", socket)));
+        if let Some(own) = own {
+            self.env.push(("GIT_SSH_COMMAND", own.to_owned()));
+            let variant = std::env::var_os("GIT_SSH_VARIANT");
+            self.env
+                .extend(variant.map(|variant| ("GIT_SSH_VARIANT", variant)));
+            return;
+        }
         let command = "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15";
         self.env.push(("GIT_SSH_COMMAND", command.into()));
         self.env.push(("GIT_SSH_VARIANT", "ssh".into()));

@@ -273,7 +273,7 @@ impl Credentials {
     pub(crate) fn secrets(&self) -> Vec<SecretString> {
         let mut secrets = Vec::new();
         match &self.login {
-            Login::Anonymous | Login::UserSsh => {}
+            Login::Anonymous | Login::UserSsh(_) => {}
             Login::Http(login) => {
                 secrets.extend(login.authorization.clone());
                 secrets.extend(login.parts.iter().cloned());

@@ -76,7 +76,12 @@ impl Mirror {
         clone.remove_leftovers()?;
         crash_point("push: about to start");
         let remote = self.remote();
-        let finished = remote.push(clone.path(), prepared, options)?;
+        let finished = remote.push(
+            clone.path(),
+            prepared,
+            options,
+            self.options.on_push.as_ref(),
+        )?;
         crash_point("push: returned");
         let verdict = judge(&finished, &self.branch.full_ref());
         Ok(match verdict {

@@ -129,6 +129,8 @@ impl DemoCluster {
             let name = cluster.kubectl(&["config", "current-context"])?;
             agree(name.trim())?;
         }
+        // Where the operator keeps what is its own, which goes with that namespace.
+        cluster.kubectl(&["config", "set-context", "--current", "--namespace", HOME])?;
         Ok(cluster)
     }
 

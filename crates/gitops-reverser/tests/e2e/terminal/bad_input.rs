@@ -200,6 +200,34 @@ fn a_folder_inside_of_another_tools_folder_is_refused() {
         "mirror-inside-a-chart",
         run.stderr.lines().last().unwrap_or_default(),
     );
-    // Beside it is fine.
+    for mark in [
+        "overlays/prod/kustomization.yaml",
+        "overlays/test/kustomization.yml",
+        "overlays/old/Kustomization",
+        "packages/web/Kptfile",
+        "bundles/web/fleet.yaml",
+        "clusters/one/flux-system/gotk-components.yaml",
+        "clusters/two/flux-system/gotk-sync.yaml",
+        "clusters/three/.configbutler/owner.yaml",
+    ] {
+        commit(mark);
+        let (above, _) = mark.rsplit_once('/').unwrap();
+        let above = above.trim_end_matches("/.configbutler");
+        let inside = format!("{above}/live");
+        let run = world.run(&[
+            "mirror",
+            "--once",
+            "-n",
+            &world.namespace,
+            "--repo",
+            "backup",
+            "--folder",
+            &inside,
+        ]);
+        assert_eq!(run.code, Some(23), "{mark}: {run:?}");
+        assert!(run.stderr.contains(&format!("as {mark} says")), "{run:?}");
+    }
+    // Beside them is fine.
     world.mirror(&["--folder", "charts/web-live"]);
+    world.mirror(&["--folder", "clusters/live"]);
 }

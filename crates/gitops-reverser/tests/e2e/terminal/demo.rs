@@ -1,9 +1,12 @@
 use std::path::Path;
+use std::process::Command;
 
-use reverser_testkit::control_plane::ControlPlane;
+use reverser_testkit::command;
+use reverser_testkit::control_plane::{ControlPlane, User};
+use reverser_testkit::wait;
 
 use super::picture;
-use super::world::{OnTerminal, World, golden};
+use super::world::{OnTerminal, SOON, World, golden, run};
 
 #[test]
 fn the_demo_tells_its_story_and_names_alice_and_bob() {
@@ -52,12 +55,80 @@ fn on_a_terminal_the_demo_stays_until_it_is_ended() {
     assert_eq!(code, Some(0), "{seen}");
 }
 
+/// The demo as somebody starts it who has a cluster, a kubeconfig and kubectl.
+fn on_own_cluster(world: &World, plane: &ControlPlane, more: &[&str]) -> Command {
+    let mut command = world.binary(&["demo", "--use-current-context", "--once"]);
+    let kubectl = plane.kubectl(User::Admin);
+    let tools = Path::new(kubectl.get_program()).parent().unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    command
+        .args(more)
+        .env("KUBECONFIG", plane.kubeconfig(User::Admin))
+        .env("PATH", path);
+    command
+}
+
+#[test]
+fn on_the_users_own_cluster_the_demo_asks_tidies_up_and_takes_nothing_that_is_there() {
+    let world = World::empty("demo-own");
+    // With its controller-manager, which removes what is in a namespace and then the namespace.
+    let plane = ControlPlane::builder().controller_manager(true).start();
+    let plane = plane.unwrap();
+    let kubectl = |arguments: &[&str]| {
+        let mut kubectl = plane.kubectl(User::Admin);
+        command::run(kubectl.args(arguments)).stdout
+    };
+    let ours = || {
+        let kinds = "crd,namespace,lease,secret";
+        let there = kubectl(&["get", kinds, "--all-namespaces", "--output=name"]);
+        let ours = there.lines().filter(|name| {
+            ["configbutler", "gitops-reverser", "/shop", "/reverser"]
+                .iter()
+                .any(|word| name.contains(word))
+        });
+        ours.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let nobody = run(&mut on_own_cluster(&world, &plane, &[]));
+    assert_eq!(nobody.code, Some(64), "{nobody:?}");
+    let mut hesitant = OnTerminal::start(on_own_cluster(&world, &plane, &[]));
+    hesitant.await_text("Go on? [y/N]");
+    hesitant.type_in("n\n");
+    let (code, seen) = hesitant.end();
+    assert_eq!(code, Some(1), "{seen}");
+    assert!(seen.contains("nothing was created"), "{seen}");
+    assert_eq!(ours(), <[&str; 0]>::default());
+
+    kubectl(&["create", "namespace", "shop"]);
+    let taken = run(&mut on_own_cluster(&world, &plane, &["--yes"]));
+    assert_eq!(taken.code, Some(1), "{taken:?}");
+    let sentence = "namespace/shop is there already, and the demo would remove it";
+    assert!(taken.stderr.contains(sentence), "{taken:?}");
+    assert_eq!(ours(), ["namespace/shop"]);
+    kubectl(&["delete", "namespace", "shop"]);
+
+    let mut willing = OnTerminal::start(on_own_cluster(&world, &plane, &[]));
+    willing.await_text("Go on? [y/N]");
+    willing.type_in("y\n");
+    let (code, seen) = willing.end();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("git log"), "{seen}");
+    wait::until_blocking("everything to be gone", SOON, || {
+        let left = ours();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(left.join(" "))
+        }
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
 fn without_a_control_plane_the_demo_says_where_to_get_one() {
     let world = World::empty("demo-none");
     let copy = world.folder.path().join("gitops-reverser");
     std::fs::copy(assert_cmd::cargo::cargo_bin!("gitops-reverser"), &copy).unwrap();
-    let run = super::world::run(std::process::Command::new(copy).args(["demo", "--once"]));
+    let run = run(Command::new(copy).args(["demo", "--once"]));
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(
         run.stderr.contains("run `make demo` in the source"),

@@ -1,6 +1,5 @@
 use std::process::Stdio;
 
-use reverser_testkit::control_plane::User;
 use reverser_testkit::wait;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -259,22 +258,6 @@ fn a_branch_that_is_not_checked_out_can_be_used_beside_a_work_tree() {
         3
     );
     assert_eq!(world.git(&["status", "--porcelain"]), "");
-}
-
-#[test]
-fn an_interrupted_pass_leaves_nothing_half_written() {
-    let world = World::new("interrupt");
-    // A remote that never answers keeps the pass from ending.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/repo.git", listener.local_addr().unwrap());
-    let arguments = ["mirror", "--repo", &url, "-n", &world.namespace, "--once"];
-    let run = OnTerminal::start(world.binary(&arguments));
-    run.await_text("pushing");
-    run.signal(Signal::INT);
-    run.signal(Signal::INT);
-    let (code, seen) = run.end();
-    assert_eq!(code, Some(130), "{seen}");
-    assert!(world.plane.kubeconfig(User::Alice).exists());
 }
 
 #[test]

@@ -385,6 +385,7 @@ pub(super) fn origin(user: &str) -> Arc<Origin> {
 fn settings(folder: &TempDir) -> WriterSettings {
     WriterSettings {
         marks_folders: true,
+        on_push: None,
         git: Git::find().unwrap(),
         work_dir: folder.path().join("work"),
         limits: Limits {
