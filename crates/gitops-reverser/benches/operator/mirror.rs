@@ -20,7 +20,8 @@ pub(crate) fn measure(world: &World, table: &mut Table) {
     let floor = floor::first_mirror(world);
     let first = once(world, &url, &work_dir);
     let tip = repository.tip("main");
-    assert_eq!(repository.files("main").len(), world.objects);
+    // The cluster has a few of its own beside them.
+    assert!(repository.files("main").len() >= world.objects);
     table.row(
         "mirror --once into an empty repository",
         &seconds(first.took),
