@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn progress_is_heard_and_everything_else_is_kept() {
         let heard = Arc::new(Mutex::new(Vec::new()));
-        let hears = heard.clone();
+        let kept_by_listener = heard.clone();
         let listener = PushListener::new(move |progress: PushProgress| {
-            hears.lock().unwrap().push(progress);
+            kept_by_listener.lock().unwrap().push(progress);
         });
         let mut kept = String::new();
         let mut said = WithoutProgress::new(SAID.as_bytes(), listener);
