@@ -15,8 +15,8 @@
 //! ```
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -82,6 +82,8 @@ struct Shared {
 struct State {
     faults: Vec<Waiting>,
     seen: Vec<String>,
+    /// Those who are being served, and those who were.
+    clients: Vec<Weak<TcpStream>>,
     /// Counts how often all was healed.
     healed: u32,
     stopping: bool,
@@ -159,6 +161,16 @@ impl FaultProxy {
         });
     }
 
+    /// Breaks every connection that there is, watches too.
+    pub fn cut(&self) {
+        for client in self.shared.state().clients.drain(..) {
+            if let Some(client) = client.upgrade() {
+                // One that is closed already needs no more.
+                let _ = client.shutdown(Shutdown::Both);
+            }
+        }
+    }
+
     /// Makes nothing go wrong any more, and closes what hangs.
     pub fn heal(&self) {
         let mut state = self.shared.state();
@@ -186,6 +198,15 @@ impl Drop for FaultProxy {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a connection for as long as what this gives is kept.
+    fn note(&self, stream: &TcpStream) -> io::Result<Arc<TcpStream>> {
+        let client = Arc::new(stream.try_clone()?);
+        let mut state = self.state();
+        state.clients.retain(|known| known.strong_count() > 0);
+        state.clients.push(Arc::downgrade(&client));
+        Ok(client)
     }
 
     /// Returns when all is healed or over.
@@ -249,6 +270,7 @@ type Upstream = StreamOwned<ClientConnection, TcpStream>;
 
 fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    let _served = shared.note(&stream)?;
     let connection = ServerConnection::new(shared.server_tls.clone()).map_err(io::Error::other)?;
     let mut client = BufReader::new(StreamOwned::new(connection, stream));
     let Some(mut request) = Request::read(&mut client)? else {
