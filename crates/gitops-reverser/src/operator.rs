@@ -56,6 +56,9 @@ use crate::writer::{Common, FromWriter, Told};
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
 const OBSERVATIONS: usize = 1024;
 
+/// So many observations are taken before what follows from them is done.
+const AT_ONCE: usize = 64;
+
 /// How long objects that could not be read are left alone before their type is listed again.
 const LIST_AGAIN: Duration = Duration::from_mins(1);
 
@@ -138,7 +141,7 @@ impl OperatorSettings {
             noise: discovery.noise.clone(),
             watch: WatchSettings {
                 concurrent_lists: discovery.max_concurrent_lists,
-                ..WatchSettings::default()
+                ..WatchSettings::large_pages()
             },
             discovery_refresh: discovery.refresh,
             enabled: settings.enable_watch_ingestion,
@@ -217,7 +220,7 @@ pub async fn run(
 ) -> Result<(), OperatorError> {
     let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
     let trouble = Trouble::new(telemetry.clone(), readiness.clone());
-    let ends = Ends::of_installation(&client, &settings, attribution, trouble).await?;
+    let ends = Ends::of_installation(&client, &settings, attribution, trouble);
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -370,7 +373,9 @@ impl Operator {
             self.progress.round();
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
-                Some(observed) = inputs.observed.recv() => self.observe(observed).await,
+                Some(observed) = inputs.observed.recv() => {
+                    self.observe_all(observed, &mut inputs.observed).await;
+                }
                 Ok(()) = inputs.configuration.changed() => {
                     let configuration = inputs.configuration.borrow_and_update().clone();
                     if let Some(configuration) = configuration {
@@ -415,7 +420,29 @@ impl Operator {
         }
     }
 
-    async fn observe(&mut self, observed: Observed) {
+    /// Takes what was seen, and what else was seen by now; then does what follows. A writer that is
+    /// woken for each object of a list would cost more than the object.
+    async fn observe_all(&mut self, first: Observed, more: &mut mpsc::Receiver<Observed>) {
+        let mut follows = Vec::new();
+        self.observe(first, &mut follows).await;
+        for _ in 1..AT_ONCE {
+            let Ok(observed) = more.try_recv() else { break };
+            self.observe(observed, &mut follows).await;
+        }
+        self.act_in_order(&mut follows).await;
+    }
+
+    async fn act_in_order(&mut self, follows: &mut Vec<(Vec<Effect>, Option<Instant>)>) {
+        for (effects, since) in follows.drain(..) {
+            self.act_since(effects, since).await;
+        }
+    }
+
+    async fn observe(
+        &mut self,
+        observed: Observed,
+        follows: &mut Vec<(Vec<Effect>, Option<Instant>)>,
+    ) {
         let Observed {
             scope,
             epoch,
@@ -446,6 +473,7 @@ impl Operator {
         );
         if forbidden && scope.namespace.is_none() && self.one_by_one.insert(scope.type_key.clone())
         {
+            self.act_in_order(follows).await;
             // Where namespaces can be listed one by one, nothing is lost yet.
             self.watch_what_is_needed().await;
             if self.supervisor.epoch_of(&scope).is_none() {
@@ -460,7 +488,7 @@ impl Operator {
         if changes_knowledge {
             self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
-        self.act_since(effects, live.then_some(at)).await;
+        follows.push((effects, live.then_some(at)));
     }
 
     /// Takes what the cluster serves now. A definition that changed may change what its objects look

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::parts::Parts;
 use super::redacting::{self, KeySource};
-use super::{OperatorError, OperatorSettings, Progress, cluster_uid, write_statuses};
+use super::{OperatorSettings, Progress, cluster_uid, write_statuses};
 use crate::attribution::Attribution;
 use crate::configuration::Trouble;
 use crate::routing::{Configuration, Target};
@@ -56,12 +56,12 @@ pub struct WriterStart {
 
 impl Ends {
     /// Our own kinds in the cluster say what is mirrored, and their status how it stands.
-    pub(super) async fn of_installation(
+    pub(super) fn of_installation(
         client: &Client,
         settings: &OperatorSettings,
         attribution: Attribution,
         trouble: Trouble,
-    ) -> Result<Self, OperatorError> {
+    ) -> Self {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
         let mut parts = Parts::default();
@@ -81,15 +81,33 @@ impl Ends {
                 statuses_rx,
             ),
         );
-        let writer_settings = settings.writers(cluster_uid(client).await?);
+        // Nobody waits for it before there is something to write.
+        let (uid_tx, uid) = watch::channel(None);
+        let asking = client.clone();
+        parts.spawn_ending("the identity of the cluster", async move {
+            match cluster_uid(&asking).await {
+                Ok(uid) => uid_tx.send_replace(Some(uid)),
+                Err(error) => return Some(error),
+            };
+            std::future::pending().await
+        });
         let writers = {
-            let client = client.clone();
+            let (client, settings) = (client.clone(), settings.clone());
             move |start: WriterStart| {
                 let access = crate::credentials::source(client.clone(), &start.target);
-                start.write(writer_settings.clone(), access)
+                let (settings, mut uid) = (settings.clone(), uid.clone());
+                async move {
+                    let known = uid.wait_for(Option::is_some).await;
+                    // If it is never known, the operator ends, and this with it.
+                    let Some(uid) = known.ok().and_then(|uid| uid.clone()) else {
+                        return std::future::pending().await;
+                    };
+                    start.write(settings.writers(uid), access).await;
+                }
+                .boxed()
             }
         };
-        Ok(Self {
+        Self {
             configuration,
             statuses,
             writers: Box::new(writers),
@@ -98,7 +116,7 @@ impl Ends {
             namespaces_first: false,
             progress: Arc::default(),
             parts,
-        })
+        }
     }
 }
 

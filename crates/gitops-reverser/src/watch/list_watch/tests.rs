@@ -362,3 +362,13 @@ async fn a_list_is_given_60_seconds_a_page() {
     let waited = seconds_since(start);
     assert!((59.9..=60.1).contains(&waited), "{waited}");
 }
+
+#[test]
+fn pages_grow_to_the_wanted_size_and_never_below_the_first() {
+    let settings = WatchSettings::default();
+    let limit = |bytes, objects| super::limit_for(2 << 20, bytes, objects, &settings);
+    assert_eq!(limit(500 << 10, 500), 2048);
+    assert_eq!(limit(100_000, 500), 4000, "eight times the first");
+    assert_eq!(limit(8 << 20, 500), 500);
+    assert_eq!(limit(0, 0), 500);
+}

@@ -43,7 +43,6 @@ fn a_server_that_fails_for_a_moment_costs_a_pass_only_time() {
         &kubeconfig,
     ];
     let busy = || Fault::answer(503, "");
-    proxy.fault("/configmaps? sendInitialEvents", busy(), 1);
     proxy.fault("/configmaps? limit=", Fault::Close, 1);
     proxy.fault("/configmaps? limit=", busy(), 1);
     proxy.fault("/secrets?", Fault::CutAfter(10), 2);
