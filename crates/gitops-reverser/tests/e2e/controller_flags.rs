@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,11 +12,15 @@ use clap::CommandFactory as _;
 use gitops_reverser::command_line::CommandLine;
 use reverser_testkit::control_plane::{ControlPlane, User};
 use reverser_testkit::ports::Port;
+use reverser_testkit::process::Process;
+use reverser_testkit::scratch::Scratch;
 use reverser_testkit::{command, wait};
 use tempfile::TempDir;
 
-/// As long as a pod that was told to end may make anybody wait.
-const PROMPT: Duration = Duration::from_secs(2);
+/// A pod that has not ended by then is killed.
+const PROMPT: Duration = Duration::from_secs(30);
+/// As long as anything may take on a machine that does many other things.
+const SOON: Duration = Duration::from_mins(1);
 
 /// The program without anything that the environment of the tests says.
 fn controller(flags: &[&str]) -> Command {
@@ -144,7 +149,7 @@ fn await_ready(probes: SocketAddr) {
             Err(head)
         }
     };
-    wait::until_blocking("it is ready", Duration::from_mins(1), ready).unwrap();
+    wait::until_blocking("it is ready", SOON, ready).unwrap();
 }
 
 #[test]
@@ -414,4 +419,59 @@ fn text_logs_are_for_people_and_levels_say_how_much() {
             "{log}"
         );
     }
+}
+
+#[test]
+fn signals_ask_for_more_of_the_log_and_for_as_much_as_before() {
+    let scratch = Scratch::create("log-level").unwrap();
+    let command = connected(&[
+        "--discovery-refresh=10s",
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+    ]);
+    let program = Path::new(command.get_program());
+    let mut process = Process::new(&scratch, "controller", program, command.get_args());
+    for (name, value) in command.get_envs() {
+        process = process.env(name, value.unwrap());
+    }
+    process.start().unwrap();
+    let pid = process.pid().unwrap().to_string();
+    let tell = |signal: &str| {
+        let kill = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(kill.unwrap().success());
+    };
+    let lines = || -> Vec<serde_json::Value> {
+        let log = std::fs::read_to_string(process.log()).unwrap();
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        lines.collect()
+    };
+    let await_line = |what: &str, wanted: &dyn Fn(&serde_json::Value) -> bool| {
+        let look = || {
+            let lines = lines();
+            lines.iter().position(wanted).ok_or(format!("{lines:#?}"))
+        };
+        wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let changed_to = |level: &'static str| {
+        move |line: &serde_json::Value| {
+            let filter = line["filter"].as_str().unwrap_or_default();
+            line["message"] == "log level changed" && filter.contains(level)
+        }
+    };
+    await_line("it started", &|line| line["message"] == "started");
+    let is_more = |line: &serde_json::Value| line["level"] == "DEBUG";
+    assert!(!lines().iter().any(is_more));
+    tell("USR1");
+    await_line("more is logged", &changed_to("debug"));
+    await_line("a line of it", &is_more);
+    tell("USR2");
+    let since = await_line("less is logged", &changed_to("info"));
+    tell("TERM");
+    let ended = || process.ended().unwrap().ok_or("it runs");
+    let status = wait::until_blocking("it ends", PROMPT, ended).unwrap();
+    assert_eq!(status.code(), Some(0));
+    let after = lines().split_off(since);
+    assert!(!after.iter().any(is_more), "{after:#?}");
 }

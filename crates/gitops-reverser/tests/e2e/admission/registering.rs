@@ -10,10 +10,9 @@ use crate::operator::installation::Installation;
 /// An operator with a webhook, which both run.
 pub(super) fn installed(name: &str) -> (Installation, Webhook) {
     let mut world = Installation::prepare(name);
-    let mut webhook = Webhook::prepare(&world.plane);
+    let mut webhook = Webhook::part_of(&mut world);
     webhook.attribution = world.attribution.clone();
     webhook.start();
-    world.settings.admission = Some(webhook.settings.clone());
     world.run();
     (world, webhook)
 }
@@ -150,9 +149,8 @@ fn a_configuration_that_somebody_changes_or_deletes_comes_back() {
 fn home_is_never_asked_about_and_kube_system_only_where_a_rule_selects_objects_there() {
     // Everybody else's writes would be asked about too.
     let mut world = Installation::alone("everywhere");
-    let mut webhook = Webhook::prepare(&world.plane);
+    let mut webhook = Webhook::part_of(&mut world);
     webhook.start();
-    world.settings.admission = Some(webhook.settings.clone());
     world.run();
     let open = json!({"accessPolicy": {"allowClusterRules": true}});
     world.apply(&world.repo("repo", &open));

@@ -92,7 +92,8 @@ async fn watch_certificates(client: &kube::Client, namespace: &str) -> String {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let (mut authorities, mut serving) = (BTreeSet::new(), BTreeSet::new());
     let enough = wait::until("two authorities came and went", SOON, async || {
-        let secret = api.get("webhook-certificate").await.unwrap();
+        let name = format!("{namespace}-webhook-certificate");
+        let secret = api.get(&name).await.unwrap();
         let mut data = secret.data.unwrap();
         authorities.insert(data.remove("ca.crt").unwrap().0);
         serving.insert(data.remove("tls.crt").unwrap().0);
@@ -111,7 +112,7 @@ async fn watch_certificates(client: &kube::Client, namespace: &str) -> String {
 fn certificates_are_replaced_under_load_without_a_failed_call() {
     // Its counters are about this test alone.
     let mut world = Installation::alone("rotation");
-    let mut webhook = Webhook::prepare(&world.plane);
+    let mut webhook = Webhook::part_of(&mut world);
     webhook.settings.lifetimes = LIFETIMES;
     webhook.start();
     world.settings.admission = Some(webhook.settings.clone());

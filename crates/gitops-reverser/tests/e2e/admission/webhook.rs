@@ -19,6 +19,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::operator::installation::Installation;
+
 /// A busy machine, and an API server that learns of a webhook when it gets round to it.
 pub(crate) const SOON: Duration = Duration::from_mins(2);
 
@@ -46,12 +48,12 @@ impl Webhook {
         let telemetry = Telemetry::register(&mut registry);
         Self {
             settings: AdmissionSettings {
-                name: format!("authors-{namespace}"),
+                name: namespace.clone(),
                 endpoint: Endpoint::Url(url),
-                namespace,
                 certificates: CertificateSource::Own {
-                    secret: "webhook-certificate".to_owned(),
+                    secret: format!("{namespace}-webhook-certificate"),
                 },
+                namespace,
                 lifetimes: Lifetimes::default(),
                 client_authority: None,
                 owner_cluster_role: None,
@@ -65,6 +67,15 @@ impl Webhook {
             runtime: Runtime::new().unwrap(),
             running: None,
         }
+    }
+
+    /// The same, as a part of an operator: both have the identity of one release of the chart.
+    pub(crate) fn part_of(world: &mut Installation) -> Self {
+        let mut webhook = Self::prepare(&world.plane);
+        world.be_a_release(&webhook.settings.namespace, &[]);
+        webhook.config = world.config.clone();
+        world.settings.admission = Some(webhook.settings.clone());
+        webhook
     }
 
     pub(crate) fn start(&mut self) {

@@ -62,13 +62,14 @@ impl Stage {
         let port = Port::reserve().unwrap();
         let url = format!("https://127.0.0.1:{}{}", port.number(), admission::PATH);
         let home = installation.plane.namespace("home");
+        installation.be_a_release(&home, &[]);
         let admission = AdmissionSettings {
-            name: format!("authors-{home}"),
+            name: home.clone(),
             endpoint: Endpoint::Url(url),
-            namespace: home,
             certificates: CertificateSource::Own {
-                secret: "webhook-certificate".to_owned(),
+                secret: format!("{home}-webhook-certificate"),
             },
+            namespace: home,
             lifetimes: Lifetimes::default(),
             client_authority: None,
             owner_cluster_role: None,

@@ -29,7 +29,7 @@ use reverser_git::{Git, Person, Scheme};
 use reverser_testkit::command;
 use reverser_testkit::control_plane::{ControlPlane, SharedPlane, User};
 use reverser_testkit::git_server::BareRepository;
-use reverser_testkit::wait;
+use reverser_testkit::{tools, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -55,6 +55,10 @@ impl Deref for Plane {
         }
     }
 }
+
+/// The operator has the identity, and so exactly the rights, that the manifests give it; which types
+/// it may read is the installer's choice, and here all of them.
+const OPERATOR: &str = "system:serviceaccount:gitops-reverser:gitops-reverser";
 
 /// The label by which an operator tells its own test's objects from those of others.
 const LABEL: &str = "testkit.gitops-reverser.io/installation";
@@ -88,14 +92,14 @@ impl Installation {
     pub(crate) fn prepare(name: &str) -> Self {
         static INSTALLED: OnceLock<()> = OnceLock::new();
         let plane = ControlPlane::shared();
-        INSTALLED.get_or_init(|| install_crds(&plane));
+        INSTALLED.get_or_init(|| install(&plane));
         Self::on(Plane::Shared(plane), name)
     }
 
     /// The same on a plane of its own, for a test that breaks things.
     pub(crate) fn alone(name: &str) -> Self {
         let plane = ControlPlane::builder().start().unwrap();
-        install_crds(&plane);
+        install(&plane);
         Self::on(Plane::Own(Box::new(plane)), name)
     }
 
@@ -103,7 +107,7 @@ impl Installation {
     pub(crate) fn with_controllers(name: &str) -> Self {
         let plane = ControlPlane::builder().controller_manager(true);
         let plane = plane.start().unwrap();
-        install_crds(&plane);
+        install(&plane);
         Self::on(Plane::Own(Box::new(plane)), name)
     }
 
@@ -113,7 +117,9 @@ impl Installation {
         let repository = BareRepository::create(folder.path(), "repo.git");
         let mut settings = settings(&folder);
         settings.own_labels = Some(format!("{LABEL}={namespace}"));
-        let config = plane.kube_config(User::Admin);
+        let mut config = plane.kube_config(User::Admin);
+        config.auth_info.impersonate = Some(OPERATOR.to_owned());
+        "gitops-reverser".clone_into(&mut config.default_namespace);
         let runtime = Runtime::new().unwrap();
         let installation = Self {
             plane,
@@ -130,6 +136,25 @@ impl Installation {
         installation.apply(&installation.repo("repo", &json!({})));
         installation.apply(&installation.destination("prod", "clusters/prod", &json!({})));
         installation
+    }
+
+    /// Gives the operator the identity of a release of the chart, which has the name of the namespace
+    /// that it is in.
+    pub(crate) fn be_a_release(&mut self, name: &str, values: &[&str]) {
+        let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/gitops-reverser");
+        let mut helm = tools::sealed("helm", self.folder.path());
+        helm.args(["template", name, chart, "--namespace", name]);
+        for template in ["serviceaccount", "rbac"] {
+            helm.arg(format!("--show-only=templates/{template}.yaml"));
+        }
+        helm.arg(format!("--set=fullnameOverride={name},rbac.mode=all"));
+        helm.args(values.iter().map(|value| format!("--set={value}")));
+        let rendered = command::run(&mut helm).stdout;
+        let mut kubectl = self.plane.kubectl(User::Admin);
+        command::run_with_input(kubectl.args(["apply", "-f", "-"]), rendered.as_bytes());
+        self.config.auth_info.impersonate = Some(format!("system:serviceaccount:{name}:{name}"));
+        name.clone_into(&mut self.config.default_namespace);
+        name.clone_into(&mut self.settings.namespace);
     }
 
     /// Sets what these flags say, as the command line reads them, and the defaults of all others.
@@ -440,10 +465,18 @@ fn settings(folder: &TempDir) -> OperatorSettings {
     }
 }
 
-fn install_crds(plane: &ControlPlane) {
-    let crds = reverser_api::crd_yaml::crds_yaml();
+/// What the manifests install, but for the pods: the operator runs here.
+fn install(plane: &ControlPlane) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/read-all");
+    let mut kustomize = plane.kubectl(User::Admin);
+    let manifests = command::run(kustomize.args(["kustomize", folder])).stdout;
+    let manifests: Vec<&str> = manifests
+        .split("\n---\n")
+        .filter(|manifest| !manifest.contains("\nkind: Deployment\n"))
+        .collect();
+    let manifests = manifests.join("\n---\n");
     let apply = ["apply", "--server-side", "-f", "-"];
-    command::run_with_input(plane.kubectl(User::Admin).args(apply), crds.as_bytes());
+    command::run_with_input(plane.kubectl(User::Admin).args(apply), manifests.as_bytes());
     let mut wait = plane.kubectl(User::Admin);
     wait.args(["wait", "--for=condition=Established", "--timeout=30s"]);
     let names = reverser_api::crd_yaml::crds().into_iter();

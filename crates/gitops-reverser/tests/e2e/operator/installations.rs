@@ -5,14 +5,23 @@ use std::time::Duration;
 use gitops_reverser::leases::LeaseSettings;
 use gitops_reverser::operator::BranchTurns;
 use reverser_testkit::command;
-use reverser_testkit::control_plane::User;
+use reverser_testkit::control_plane::{ControlPlane, User};
 use serde_json::json;
 
 use super::installation::{Installation, soon};
 use super::oracle::Expected;
 
-/// An installation that takes turns, not started yet.
+/// An installation that takes turns by Leases in a namespace, not started yet.
 fn prepare(name: &str, leases: &str) -> Installation {
+    let mut installation = turns(name, leases);
+    let home = installation.namespace.clone();
+    let leases = format!("controller.leases.namespace={leases}");
+    installation.be_a_release(&home, &[&leases]);
+    installation
+}
+
+/// The same, with no right to Leases in that namespace.
+fn turns(name: &str, leases: &str) -> Installation {
     let mut installation = Installation::prepare(name);
     name.clone_into(&mut installation.settings.instance_id);
     installation.settings.turns = Some(BranchTurns {
@@ -59,15 +68,9 @@ fn holder(installation: &Installation, namespace: &str, lease: &str) -> String {
 
 #[test]
 fn two_installations_take_turns_at_one_branch() {
-    let mut host = prepare("turns-host", "default");
-    let leases = host.plane.namespace("turns-leases");
+    let leases = ControlPlane::shared().namespace("turns-leases");
+    let mut host = prepare("turns-host", &leases);
     let mut guest = prepare("turns-guest", &leases);
-    host.settings
-        .turns
-        .as_mut()
-        .unwrap()
-        .namespace
-        .clone_from(&leases);
     share(&guest, &host, "main", "clusters/guest");
     for installation in [&mut host, &mut guest] {
         mirror_config_maps(installation);
@@ -104,7 +107,7 @@ fn two_installations_take_turns_at_one_branch() {
 
 #[test]
 fn a_branch_that_another_installation_holds_is_not_written_and_status_says_so() {
-    let leases = Installation::prepare("held-leases").namespace.clone();
+    let leases = ControlPlane::shared().namespace("held-leases");
     let mut installation = prepare("held", &leases);
     mirror_config_maps(&installation);
     installation.run();
@@ -149,15 +152,30 @@ fn a_branch_that_another_installation_holds_is_not_written_and_status_says_so() 
 }
 
 #[test]
-fn without_the_right_to_a_lease_nothing_is_written_and_status_says_what_is_missing() {
-    let mut installation = prepare("no-leases", "no-such-namespace");
+fn without_a_lease_nothing_is_written_and_status_says_what_is_missing() {
+    let mut installation = turns("no-leases", "no-such-namespace");
     mirror_config_maps(&installation);
-    installation.run();
     installation.apply(&installation.config_map("one", "1"));
-    let sentence = installation.await_ready("gitdestination/prod", "False", "LeaseUnavailable");
-    assert!(
-        sentence.contains("the namespace no-such-namespace does not exist"),
-        "{sentence}"
-    );
+    let somebody = installation.config.auth_info.impersonate.take();
+    for (user, missing) in [
+        (None, "the namespace no-such-namespace does not exist"),
+        (
+            somebody,
+            "the operator's role needs get, create and update of leases there",
+        ),
+    ] {
+        installation.config.auth_info.impersonate = user;
+        installation.run();
+        soon(missing, || {
+            let ready =
+                installation.await_ready("gitdestination/prod", "False", "LeaseUnavailable");
+            if ready.contains(missing) {
+                Ok(())
+            } else {
+                Err(ready)
+            }
+        });
+        installation.stop();
+    }
     assert_eq!(installation.commits(), 0);
 }

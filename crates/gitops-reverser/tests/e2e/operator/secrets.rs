@@ -13,7 +13,8 @@ fn secret_file(world: &Installation) -> Option<String> {
 fn redacted_secrets_keep_their_keys_and_an_unchanged_one_makes_no_commit() {
     let mut world = Installation::prepare("redact");
     // The key is kept beside the operator.
-    world.settings.namespace.clone_from(&world.namespace);
+    let home = world.namespace.clone();
+    world.be_a_release(&home, &[]);
     let redact = json!({"secrets": {"mode": "Redact"}});
     world.apply(&world.destination("prod", "clusters/prod", &redact));
     world.apply(&world.rule("rule", &json!([{"resources": ["secrets", "configmaps"]}])));
