@@ -7,6 +7,7 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -14,6 +15,7 @@ use kube::{Api, Client};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::certificates::{self, CertificateError, Certificates, Change, Lifetimes, Step};
+use super::configuration;
 use super::own_writes::FIELD_MANAGER;
 
 /// The entries, as cert-manager names them too.
@@ -78,10 +80,11 @@ impl CertificateSecret {
 
     /// Does the next step that is due, if any. Another replica that was faster is right.
     ///
-    /// `trusted` are the authorities that callers trust, and since when.
+    /// `trusted` are the authorities that callers trust, and since when; the Secret goes with `owner`.
     pub(super) async fn keep(
         &self,
         trusted: Option<&(String, Timestamp)>,
+        owner: Option<&OwnerReference>,
         now: Timestamp,
     ) -> Result<Kept, KeepError> {
         let failed = |source| KeepError::Secret {
@@ -106,7 +109,7 @@ impl CertificateSecret {
                     });
                 }
                 Step::Replace(certificates, change) => {
-                    match self.write(live, &certificates).await {
+                    match self.write(live, owner, &certificates).await {
                         Ok(_) => {
                             return Ok(Kept {
                                 certificates: *certificates,
@@ -126,19 +129,29 @@ impl CertificateSecret {
     async fn write(
         &self,
         live: Option<Secret>,
+        owner: Option<&OwnerReference>,
         certificates: &Certificates,
     ) -> Result<Secret, kube::Error> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let data = Some(data(certificates));
-        // With the version that was read: the server refuses if it is another by now.
-        if let Some(live) = live {
-            let secret = Secret { data, ..live };
-            return self.api.replace(&self.name, &params, &secret).await;
+        let exists = live.is_some();
+        let mut secret = live.unwrap_or_else(|| self.empty());
+        secret.data = Some(data(certificates));
+        if let Some(owner) = owner {
+            configuration::belong_to(&mut secret.metadata, owner);
         }
-        let secret = Secret {
+        if exists {
+            // With the version that was read: the server refuses if it is another by now.
+            self.api.replace(&self.name, &params, &secret).await
+        } else {
+            self.api.create(&params, &secret).await
+        }
+    }
+
+    fn empty(&self) -> Secret {
+        Secret {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 // It would otherwise appear in Git where the operator's namespace is mirrored.
@@ -148,10 +161,8 @@ impl CertificateSecret {
                 )])),
                 ..ObjectMeta::default()
             },
-            data,
             ..Secret::default()
-        };
-        self.api.create(&params, &secret).await
+        }
     }
 
     /// Tells the certificates whenever they are others, for as long as it is asked to.

@@ -195,6 +195,16 @@ pub(super) struct Frame {
     pub(super) owner: Option<OwnerReference>,
 }
 
+/// Names the owner with which an object goes, once.
+pub(super) fn belong_to(metadata: &mut ObjectMeta, owner: &OwnerReference) {
+    let owners = metadata.owner_references.get_or_insert_default();
+    if !owners.iter().any(|known| known.uid == owner.uid) {
+        // One of the same name that is gone would never be there again.
+        owners.retain(|known| (&known.kind, &known.name) != (&owner.kind, &owner.name));
+        owners.push(owner.clone());
+    }
+}
+
 /// The configuration as it should be. `live` is the one that exists: what others wrote into it that
 /// is theirs to write stays.
 #[must_use]
@@ -222,12 +232,7 @@ pub(super) fn wanted(
         annotations.insert(INJECT_ANNOTATION.to_owned(), certificate.clone());
     }
     if let Some(owner) = owner {
-        let owners = metadata.owner_references.get_or_insert_default();
-        if !owners.iter().any(|known| known.uid == owner.uid) {
-            // One of the same name that is gone would never be there again.
-            owners.retain(|known| (&known.kind, &known.name) != (&owner.kind, &owner.name));
-            owners.push(owner.clone());
-        }
+        belong_to(&mut metadata, owner);
     }
     let webhook = |name: &str, types: &[WatchedType], namespaces: LabelSelectorRequirement| {
         let bundle = match trust {

@@ -156,12 +156,15 @@ impl Registration {
     /// One step of certificates, and the configuration that goes with it.
     async fn step(&mut self, watched: Option<&Watched>) -> Result<Done, RegisterError> {
         let now = Timestamp::now();
+        self.find_owner().await;
         let (trust, until) = match &self.settings.certificates {
             CertificateSource::Own { secret } => {
                 let secret = self
                     .settings
                     .certificate_secret(self.client.clone(), secret);
-                let kept = secret.keep(self.trusted.as_ref(), now).await?;
+                let kept = secret
+                    .keep(self.trusted.as_ref(), self.owner.as_ref(), now)
+                    .await?;
                 if let Some(change) = kept.change {
                     self.telemetry.emit(CertificatesChanged {
                         change: change.as_str(),
@@ -229,7 +232,7 @@ impl Registration {
             name: name.clone(),
             endpoint: self.settings.endpoint.clone(),
             own_namespace: self.settings.namespace.clone(),
-            owner: self.owner().await,
+            owner: self.owner.clone(),
         };
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -268,24 +271,23 @@ impl Registration {
         }
     }
 
-    /// The ClusterRole that takes the configuration along when the operator is uninstalled. One that
-    /// cannot be read is looked for again.
-    async fn owner(&mut self) -> Option<OwnerReference> {
-        let name = self.settings.owner_cluster_role.as_deref()?;
-        if self.owner.is_none() {
-            let roles: Api<PartialObjectMeta<ClusterRole>> = Api::all(self.client.clone());
-            let role = roles.get_metadata_opt(name).await.ok().flatten();
-            self.owner = role.and_then(|role| {
-                Some(OwnerReference {
-                    api_version: "rbac.authorization.k8s.io/v1".to_owned(),
-                    kind: "ClusterRole".to_owned(),
-                    name: name.to_owned(),
-                    uid: role.metadata.uid?,
-                    ..OwnerReference::default()
-                })
+    /// The ClusterRole that takes along, when the operator is uninstalled, what was written here. It is
+    /// looked for each time: whatever names one that was made anew since would be collected at once.
+    async fn find_owner(&mut self) {
+        let Some(name) = self.settings.owner_cluster_role.as_deref() else {
+            return;
+        };
+        let roles: Api<PartialObjectMeta<ClusterRole>> = Api::all(self.client.clone());
+        let role = roles.get_metadata_opt(name).await.ok().flatten();
+        if let Some(uid) = role.and_then(|role| role.metadata.uid) {
+            self.owner = Some(OwnerReference {
+                api_version: "rbac.authorization.k8s.io/v1".to_owned(),
+                kind: "ClusterRole".to_owned(),
+                name: name.to_owned(),
+                uid,
+                ..OwnerReference::default()
             });
         }
-        self.owner.clone()
     }
 
     fn tell(&mut self, complete: bool, watched: Option<&Watched>) {
