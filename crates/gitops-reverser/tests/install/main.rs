@@ -16,6 +16,7 @@ mod metrics;
 mod node;
 mod published_schemas;
 mod quickstart;
+mod release;
 mod repository;
 mod rights;
 mod uninstalling;

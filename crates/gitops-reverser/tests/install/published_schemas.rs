@@ -9,11 +9,25 @@ use reverser_testkit::{command, tools};
 use serde_json::{Map, Value, json};
 
 use crate::chart::{Helm, VALUE_SETS};
+use crate::cluster::soon;
 use crate::manifests::kustomized;
 use crate::repository;
 
-/// Kinds of operators that are not there; their templates have tests of their own.
-const NOT_SERVED: &str = "ServiceMonitor,PrometheusRule,Certificate";
+/// Installs the definitions of the kinds of other operators that the chart can make, and waits until
+/// their schemas are published.
+fn install_definitions(plane: &ControlPlane) {
+    let folder = repository::path("crates/gitops-reverser/tests/install/definitions");
+    let mut kubectl = plane.kubectl(User::Admin);
+    command::run(kubectl.args(["apply", "--server-side", "-f"]).arg(folder));
+    for group in ["cert-manager.io", "monitoring.coreos.com"] {
+        soon(&format!("the schemas of {group}"), || {
+            let path = format!("/openapi/v3/apis/{group}/v1");
+            let mut kubectl = plane.kubectl(User::Admin);
+            let published = command::try_run(kubectl.args(["get", "--raw", &path]));
+            published.map_err(|error| error.to_string())
+        });
+    }
+}
 
 /// Writes a JSON schema for each kind that the server serves, under the names that kubeconform asks
 /// for.
@@ -82,6 +96,7 @@ fn strict(schema: Value) -> Value {
 #[test]
 fn what_is_rendered_is_valid_by_the_schemas_of_the_server_and_accepted_by_it() {
     let plane = ControlPlane::builder().start().unwrap();
+    install_definitions(&plane);
     let folder = tempfile::tempdir().unwrap();
     let schemas = folder.path().join("schemas");
     fs::create_dir(&schemas).unwrap();
@@ -103,13 +118,7 @@ fn what_is_rendered_is_valid_by_the_schemas_of_the_server_and_accepted_by_it() {
     for (what, yaml) in rendered {
         let mut kubeconform = tools::sealed("kubeconform", folder.path());
         kubeconform
-            .args([
-                "-strict",
-                "-summary",
-                "-skip",
-                NOT_SERVED,
-                "-schema-location",
-            ])
+            .args(["-strict", "-summary", "-schema-location"])
             .arg(format!(
                 "{}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json",
                 schemas.display()
@@ -117,17 +126,14 @@ fn what_is_rendered_is_valid_by_the_schemas_of_the_server_and_accepted_by_it() {
         let told = command::run_with_input(kubeconform.arg("-"), yaml.as_bytes()).stdout;
         assert!(told.contains("Invalid: 0, Errors: 0"), "{what}: {told}");
 
-        let served: Vec<Value> = repository::documents(&yaml)
-            .into_iter()
-            .filter(|object| !NOT_SERVED.contains(object["kind"].as_str().unwrap()))
-            .collect();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": served});
+        let objects = repository::documents(&yaml);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         let mut kubectl = plane.kubectl(User::Alice);
         let apply = kubectl.args(["apply", "--dry-run=server", "-f", "-"]);
         let applied = command::run_with_input(apply, list.to_string().as_bytes());
         assert_eq!(
             applied.stdout.lines().count(),
-            served.len(),
+            objects.len(),
             "{what}: {}",
             applied.stdout
         );
