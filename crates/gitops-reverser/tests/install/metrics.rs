@@ -262,12 +262,15 @@ fn every_metric_that_is_documented_moves_and_a_thousand_objects_add_none() {
             }
         });
     };
-    // A Git server that stumbles, and somebody else who writes to the branch.
+    // A Git server that stumbles, and then somebody else who writes to the branch before each push.
+    cluster.git.fault(Request::Any, Fault::Status(503), 4);
+    let somebody_writes = cluster.repository.path().join("somebody-writes");
     let mut stumble = |look: usize| {
-        cluster.git.fault(Request::Any, Fault::Status(503), 1);
-        fs::write(cluster.repository.path().join("somebody-writes"), "").unwrap();
-        let value = format!("--from-literal=look={look}");
-        in_shop(&["create", "configmap", &format!("look-{look}"), &value]);
+        if !somebody_writes.exists() {
+            fs::write(&somebody_writes, "").unwrap();
+            let value = format!("--from-literal=look={look}");
+            in_shop(&["create", "configmap", &format!("look-{look}"), &value]);
+        }
     };
     cluster.repository.hook("pre-receive", SOMEBODY_WRITES);
     await_moving(&mut stumble, &["lease_acquire_failures_total"]);
