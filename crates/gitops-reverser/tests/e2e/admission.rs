@@ -1,5 +1,6 @@
 //! The webhook, asked by a real API server over TLS.
 
+mod by_service;
 mod caller;
 mod faults;
 mod forged;

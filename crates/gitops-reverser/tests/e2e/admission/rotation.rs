@@ -167,7 +167,7 @@ fn write_certificates(folder: &Path, authority: &Authority, trusted: &str) {
 #[test]
 fn files_that_somebody_replaces_are_used_without_a_restart() {
     let mut world = Installation::prepare("files");
-    let mut webhook = Webhook::prepare(&world.plane);
+    let mut webhook = Webhook::part_of(&mut world);
     let folder = world.folder.path().join("certificates");
     fs::create_dir(&folder).unwrap();
     let old = Authority::new("old").unwrap();

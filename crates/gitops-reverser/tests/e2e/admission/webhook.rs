@@ -1,6 +1,7 @@
 //! A webhook on a port of its own, and what it was told.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) struct Webhook {
     /// Who hears of it too.
     pub(crate) attribution: Attribution,
     _registry: Registry,
+    /// Where it listens.
+    pub(crate) host: IpAddr,
     port: Port,
     config: kube::Config,
     telemetry: Telemetry,
@@ -60,6 +63,7 @@ impl Webhook {
             },
             attribution: Attribution::default(),
             _registry: registry,
+            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port,
             config: plane.kube_config(User::Admin),
             telemetry,
@@ -86,11 +90,11 @@ impl Webhook {
             attribution.record(record);
         });
         let (settings, telemetry) = (self.settings.clone(), self.telemetry.clone());
-        let (config, port) = (self.config.clone(), self.port.number());
+        let (config, address) = (self.config.clone(), (self.host, self.port.number()));
         let stop = CancellationToken::new();
         let until = stop.clone();
         let task = self.runtime.spawn(async move {
-            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+            let listener = TcpListener::bind(address).await?;
             let client = kube::Client::try_from(config).unwrap();
             admission::serve(listener, client, settings, records, telemetry, until).await
         });

@@ -27,7 +27,7 @@ use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{Git, Person, Scheme};
 use reverser_testkit::command;
-use reverser_testkit::control_plane::{ControlPlane, SharedPlane, User};
+use reverser_testkit::control_plane::{Builder, ControlPlane, SharedPlane, User};
 use reverser_testkit::git_server::BareRepository;
 use reverser_testkit::{tools, wait};
 use serde_json::{Value, json};
@@ -98,14 +98,16 @@ impl Installation {
 
     /// The same on a plane of its own, for a test that breaks things.
     pub(crate) fn alone(name: &str) -> Self {
-        let plane = ControlPlane::builder().start().unwrap();
-        install(&plane);
-        Self::on(Plane::Own(Box::new(plane)), name)
+        Self::on_plane(ControlPlane::builder(), name)
     }
 
     /// The same with the controllers of Kubernetes.
     pub(crate) fn with_controllers(name: &str) -> Self {
-        let plane = ControlPlane::builder().controller_manager(true);
+        Self::on_plane(ControlPlane::builder().controller_manager(true), name)
+    }
+
+    /// The same on such a plane.
+    pub(crate) fn on_plane(plane: Builder, name: &str) -> Self {
         let plane = plane.start().unwrap();
         install(&plane);
         Self::on(Plane::Own(Box::new(plane)), name)
@@ -141,10 +143,18 @@ impl Installation {
     /// Gives the operator the identity of a release of the chart, which has the name of the namespace
     /// that it is in.
     pub(crate) fn be_a_release(&mut self, name: &str, values: &[&str]) {
+        self.apply_of_release(name, &["serviceaccount", "rbac"], values);
+        self.config.auth_info.impersonate = Some(format!("system:serviceaccount:{name}:{name}"));
+        name.clone_into(&mut self.config.default_namespace);
+        name.clone_into(&mut self.settings.namespace);
+    }
+
+    /// Applies what some templates of the chart make for such a release.
+    pub(crate) fn apply_of_release(&self, name: &str, templates: &[&str], values: &[&str]) {
         let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/gitops-reverser");
         let mut helm = tools::sealed("helm", self.folder.path());
         helm.args(["template", name, chart, "--namespace", name]);
-        for template in ["serviceaccount", "rbac"] {
+        for template in templates {
             helm.arg(format!("--show-only=templates/{template}.yaml"));
         }
         helm.arg(format!("--set=fullnameOverride={name},rbac.mode=all"));
@@ -152,9 +162,6 @@ impl Installation {
         let rendered = command::run(&mut helm).stdout;
         let mut kubectl = self.plane.kubectl(User::Admin);
         command::run_with_input(kubectl.args(["apply", "-f", "-"]), rendered.as_bytes());
-        self.config.auth_info.impersonate = Some(format!("system:serviceaccount:{name}:{name}"));
-        name.clone_into(&mut self.config.default_namespace);
-        name.clone_into(&mut self.settings.namespace);
     }
 
     /// Sets what these flags say, as the command line reads them, and the defaults of all others.
