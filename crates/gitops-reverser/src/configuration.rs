@@ -5,7 +5,8 @@
 //!   look like rules that do not exist.
 //! - While a definition of the four kinds is missing or being deleted, nothing is told either. Rules
 //!   that vanish with their definition were not deleted by anybody: removing the product never
-//!   empties Git. What is told once they stand again is another installation's configuration.
+//!   empties Git. What is told once they stand again is another installation's configuration; so is
+//!   what is told once others stand in their place.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -102,7 +103,7 @@ pub async fn follow(
         (tx, trouble.clone()),
     ));
     let mut gathered = Gathered::default();
-    let mut interrupted = false;
+    let mut definitions_known = KnownDefinitions::default();
     let mut unanswered = false;
     loop {
         let next = if unanswered {
@@ -125,21 +126,18 @@ pub async fn follow(
         while let Ok(change) = rx.try_recv() {
             gathered.take(change);
         }
-        let standing = definitions_stand(&client).await;
-        unanswered = standing.is_err();
-        match standing {
-            Ok(true) => {}
-            Ok(false) => {
-                interrupted = true;
-                continue;
-            }
+        let found = definitions(&client).await;
+        unanswered = found.is_err();
+        match found {
+            Ok(found) => match definitions_known.meet(found) {
+                Met::TheSame => {}
+                Met::Others => gathered.configuration.installation += 1,
+                Met::None => continue,
+            },
             Err(error) => {
                 trouble.of_request("the definitions of the four kinds", &error);
                 continue;
             }
-        }
-        if std::mem::take(&mut interrupted) {
-            gathered.configuration.installation += 1;
         }
         let configuration = Arc::new(gathered.configuration.clone());
         if told.send(Some(configuration)).is_err() {
@@ -309,18 +307,74 @@ async fn follow_kind<W, K>(
     }
 }
 
-/// Whether all four definitions are there to stay.
-async fn definitions_stand(client: &Client) -> Result<bool, kube::Error> {
+/// The uids of all four definitions, if all of them are there to stay.
+async fn definitions(client: &Client) -> Result<Option<Vec<String>>, kube::Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let stands = async |name: &str| {
+    let standing = async |name: &str| {
         let found = api.get_metadata_opt(name).await?;
-        Ok::<_, kube::Error>(found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()))
+        let stands = found.filter(|found| found.metadata.deletion_timestamp.is_none());
+        Ok::<_, kube::Error>(stands.map(|found| found.metadata.uid.unwrap_or_default()))
     };
     let (repos, destinations, rules, cluster_rules) = tokio::try_join!(
-        stands(GitRepoConfig::crd_name()),
-        stands(GitDestination::crd_name()),
-        stands(WatchRule::crd_name()),
-        stands(ClusterWatchRule::crd_name()),
+        standing(GitRepoConfig::crd_name()),
+        standing(GitDestination::crd_name()),
+        standing(WatchRule::crd_name()),
+        standing(ClusterWatchRule::crd_name()),
     )?;
-    Ok(repos && destinations && rules && cluster_rules)
+    let all = [repos, destinations, rules, cluster_rules];
+    Ok(all.into_iter().collect())
+}
+
+/// The definitions under which rules were read last.
+#[derive(Default)]
+struct KnownDefinitions {
+    uids: Option<Vec<String>>,
+    interrupted: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Met {
+    /// Rules that are not there any more were deleted by somebody.
+    TheSame,
+    /// Rules may have gone with their definitions, which were there again before anybody looked.
+    Others,
+    /// Not all of them stand.
+    None,
+}
+
+impl KnownDefinitions {
+    /// Takes the uids of those that stand; nothing if one is missing.
+    fn meet(&mut self, found: Option<Vec<String>>) -> Met {
+        let Some(found) = found else {
+            self.interrupted = true;
+            return Met::None;
+        };
+        let known = self.uids.replace(found);
+        let others = known.is_some() && known != self.uids;
+        if std::mem::take(&mut self.interrupted) || others {
+            Met::Others
+        } else {
+            Met::TheSame
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_that_were_replaced_unseen_are_another_installation() {
+        let uids = |uids: &[&str]| Some(uids.iter().map(ToString::to_string).collect());
+        let mut known = KnownDefinitions::default();
+        assert_eq!(known.meet(uids(&["a", "b"])), Met::TheSame);
+        assert_eq!(known.meet(uids(&["a", "b"])), Met::TheSame);
+        // `kubectl replace --force`, while the watch of rules was disconnected.
+        assert_eq!(known.meet(uids(&["a", "c"])), Met::Others);
+        assert_eq!(known.meet(uids(&["a", "c"])), Met::TheSame);
+        assert_eq!(known.meet(None), Met::None);
+        assert_eq!(known.meet(None), Met::None);
+        assert_eq!(known.meet(uids(&["a", "c"])), Met::Others);
+        assert_eq!(known.meet(uids(&["a", "c"])), Met::TheSame);
+    }
 }

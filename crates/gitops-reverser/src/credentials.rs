@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use reverser_api::GitRepoConfig;
-use reverser_api::conditions::remote_reason;
+use reverser_api::conditions::{reason, remote_reason};
 use reverser_git::{Credentials, RemoteUrl, Signer, SshSigner};
 
 use crate::identity::Id;
@@ -31,6 +31,9 @@ async fn read(client: Client, repo: Id, url: RemoteUrl) -> Result<Access, Refusa
         .await
         .map_err(|error| invalid(&error))?;
     let spec = found.map(|repo| repo.spec);
+    if let Some(spec) = &spec {
+        is_meant_for(&url, &repo, &spec.repo_url)?;
+    }
     let credentials = match spec.as_ref().and_then(|spec| spec.secret_ref.as_ref()) {
         None => Credentials::anonymous(),
         Some(reference) => {
@@ -52,6 +55,20 @@ async fn read(client: Client, repo: Id, url: RemoteUrl) -> Result<Access, Refusa
     Ok(Access {
         credentials,
         signer,
+    })
+}
+
+/// Credentials are for the address that stands beside them, and never go anywhere else: a writer of
+/// the address of before gets none.
+fn is_meant_for(url: &RemoteUrl, repo: &Id, repo_url: &str) -> Result<(), Refusal> {
+    if repo_url == url.as_str() {
+        return Ok(());
+    }
+    Err(Refusal {
+        reason: reason::PROGRESSING,
+        message: format!(
+            "spec.repoUrl of GitRepoConfig {repo} is another one by now: {url} is not written any more"
+        ),
     })
 }
 
@@ -101,5 +118,26 @@ fn invalid(error: &kube::Error) -> Refusal {
     Refusal {
         reason: remote_reason::SECRET_INVALID,
         message: format!("credentials cannot be read: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reverser_git::Scheme;
+
+    use super::*;
+
+    #[test]
+    fn credentials_of_a_new_address_are_not_sent_to_the_old_one() {
+        let old = RemoteUrl::parse("https://old.example/r", Scheme::DEFAULT_ALLOWED).expect("good");
+        let repo = Id::new("team", "repo");
+        assert_eq!(is_meant_for(&old, &repo, "https://old.example/r"), Ok(()));
+        for new in ["https://new.example/r", "https://old.example/r.git", ""] {
+            let refusal = is_meant_for(&old, &repo, new).expect_err(new);
+            assert!(
+                refusal.message.contains("GitRepoConfig team/repo"),
+                "{refusal:?}"
+            );
+        }
     }
 }

@@ -62,7 +62,7 @@ pub use process::{Git, GitUnusable};
 pub use push::{BadPushOption, PushOptions, PushOutcome};
 pub use push_progress::{PushListener, PushProgress};
 pub use remote::Timeouts;
-pub use remote_url::{BadRemoteUrl, RemoteUrl, Scheme};
+pub use remote_url::{BadRemoteUrl, RemoteUrl, RepositoryIdentity, Scheme};
 pub use repo_path::{BadPath, FolderPath, RepoPath};
 pub use signing::{BadSigningKey, Signer, SigningFailed, SshSigner};
 pub use staged_blobs::{BlobBatch, StagedBlobs};

@@ -33,6 +33,16 @@ impl Scheme {
         }
     }
 
+    const fn default_port(self) -> Option<u16> {
+        match self {
+            Self::Https => Some(443),
+            Self::Ssh => Some(22),
+            Self::Http => Some(80),
+            Self::Git => Some(9418),
+            Self::File => None,
+        }
+    }
+
     /// The scheme of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -50,6 +60,23 @@ pub struct RemoteUrl {
     text: String,
     scheme: Scheme,
     host: String,
+}
+
+/// Which repository an address means, however it is spelled.
+///
+/// Two addresses of one repository must never pass for two repositories: whoever then writes both
+/// deletes in one what belongs to the other. So whatever servers do not tell apart is left out: the
+/// scheme, the user, a default port, the case of letters, a final `.git` or slash. Only local paths
+/// keep their case. Two repositories that pass for one merely cannot share a folder's name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RepositoryIdentity(String);
+
+impl RepositoryIdentity {
+    /// A text that is the same for all addresses of the repository; no address itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Why a text is not an address of a repository. The text itself is left out where it may hold a
@@ -143,6 +170,69 @@ impl RemoteUrl {
     pub fn host(&self) -> &str {
         &self.host
     }
+
+    /// Which repository it is.
+    #[must_use]
+    pub fn identity(&self) -> RepositoryIdentity {
+        let (authority, path) = if let Some((_, rest)) = self.text.split_once("://") {
+            rest.split_once('/').unwrap_or((rest, ""))
+        } else {
+            // `user@host:path`, where colons in brackets belong to an address.
+            let bracket = self.text.find("]:").map(|at| at + 1);
+            let colon = bracket.or_else(|| self.text.find(':'));
+            colon.map_or((&*self.text, ""), |at| {
+                (&self.text[..at], &self.text[at + 1..])
+            })
+        };
+        let host = authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host);
+        let port = split_port(host).1.and_then(|port| port.parse().ok());
+        let port = port.filter(|port| Some(*port) != self.scheme.default_port());
+        let mut path = repository_path(&percent_decoded(path));
+        if self.scheme != Scheme::File {
+            path.make_ascii_lowercase();
+        }
+        let name = self.host.trim_end_matches('.');
+        RepositoryIdentity(match port {
+            Some(port) => format!("{name}:{port}/{path}"),
+            None => format!("{name}/{path}"),
+        })
+    }
+}
+
+/// The path of a repository without what its last component may or may not have.
+fn repository_path(path: &str) -> String {
+    let components = path
+        .split('/')
+        .filter(|component| !matches!(*component, "" | "."));
+    let mut path = components.collect::<Vec<_>>().join("/");
+    while let Some(shorter) = path
+        .strip_suffix(".git")
+        .filter(|shorter| !shorter.is_empty())
+    {
+        path = shorter.trim_end_matches('/').to_owned();
+    }
+    path
+}
+
+/// Writes out `%7E` and the like; what is not understood stays as it is.
+fn percent_decoded(path: &str) -> String {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, others)) = rest.split_first() {
+        let digits = others.get(..2).filter(|_| first == b'%');
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            decoded.push(byte);
+            rest = &others[2..];
+        } else {
+            decoded.push(first);
+            rest = others;
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 impl fmt::Display for RemoteUrl {
@@ -377,5 +467,61 @@ mod tests {
             assert!(!error.contains("hunter2"), "{error}");
             assert!(error.contains("Secret"), "{error}");
         }
+    }
+
+    fn identity(text: &str) -> RepositoryIdentity {
+        let url = RemoteUrl::parse(text, ALL).unwrap_or_else(|e| panic!("{text}: {e}"));
+        url.identity()
+    }
+
+    #[test]
+    fn all_spellings_of_an_address_mean_one_repository() {
+        let one = identity("https://github.com/org/repo");
+        for text in [
+            "https://github.com/org/repo.git",
+            "https://github.com/org/repo/",
+            "https://github.com/org/repo.git/",
+            "https://github.com//org/repo",
+            "https://GitHub.com/Org/Repo",
+            "https://github.com.:443/org/repo",
+            "https://github.com/org/%72epo",
+            "http://github.com:80/org/repo.git",
+            "ssh://git@github.com/org/repo.git",
+            "ssh://github.com:22/org/repo",
+            "git@github.com:org/repo.git",
+            "somebody@github.com:/org/repo",
+            "git://github.com:9418/org/repo",
+        ] {
+            assert_eq!(identity(text), one, "{text}");
+        }
+        assert_eq!(
+            identity("git@[::1]:a/b.git"),
+            identity("ssh://git@[::1]:22/a/b")
+        );
+        assert_eq!(
+            identity("file:///srv/git/a/.git"),
+            identity("file:///srv/git/a")
+        );
+    }
+
+    #[test]
+    fn other_hosts_ports_and_paths_are_other_repositories() {
+        let all = [
+            "https://github.com/org/repo",
+            "https://github.com:8443/org/repo",
+            "https://github.com/org/repo2",
+            "https://github.com/org/repo.github",
+            "https://github.com/org",
+            "https://gitlab.com/org/repo",
+            "https://github.com/org/re%zzpo",
+            "ssh://git@github.com:443/org/repo",
+            "ssh://git@github.com:2222/org/repo",
+            "file:///github.com/org/repo",
+            "file:///srv/a",
+            "file:///srv/A",
+            "https://host/.git",
+        ];
+        let identities: std::collections::HashSet<_> = all.map(identity).into_iter().collect();
+        assert_eq!(identities.len(), all.len(), "{identities:?}");
     }
 }

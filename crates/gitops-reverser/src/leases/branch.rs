@@ -10,6 +10,7 @@ use std::time::Duration;
 use kube::Client;
 use reverser_api::conditions::destination_reason;
 use reverser_core::blob_id::BlobId;
+use reverser_git::RemoteUrl;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +75,7 @@ impl BranchLeases {
         let slot = LeaseSlot::new(
             self.client.clone(),
             &self.namespace,
-            lease_name(url, branch),
+            lease_name(&target.url, branch),
             about,
             self.settings.deadline(),
         );
@@ -176,8 +177,10 @@ impl Gate {
     }
 }
 
-/// The same for everyone who writes this branch.
-fn lease_name(url: &str, branch: &str) -> String {
+/// The same for everyone who writes this branch, however they spell its repository's address.
+fn lease_name(url: &RemoteUrl, branch: &str) -> String {
+    let url = url.identity();
+    let url = url.as_str();
     let hash = BlobId::of(format!("{url}\n{branch}").as_bytes()).to_string();
     format!("gitops-reverser-branch-{}", &hash[..24])
 }

@@ -10,7 +10,7 @@ use reverser_api::git_destination::{
 };
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::plan::PruneMode;
-use reverser_git::{BranchName, FolderPath, Person, PushOptions};
+use reverser_git::{BranchName, FolderPath, Person, PushOptions, RepositoryIdentity};
 
 use super::access::lets_in;
 use super::{
@@ -191,14 +191,15 @@ fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
             (*id).clone(),
         )
     });
-    let mut taken: BTreeMap<(String, String), Vec<(Id, BaseFolder)>> = BTreeMap::new();
+    let mut taken: BTreeMap<(RepositoryIdentity, BranchName), Vec<(Id, BaseFolder)>> =
+        BTreeMap::new();
     for (id, _) in by_age {
         let Some(Ok(destination)) = routing.destinations.get(id) else {
             continue;
         };
         let branch = (
-            destination.target.url.as_str().to_owned(),
-            destination.target.branch.as_str().to_owned(),
+            destination.target.url.identity(),
+            destination.target.branch.clone(),
         );
         let folders = taken.entry(branch).or_default();
         let older = folders

@@ -252,6 +252,27 @@ fn of_two_overlapping_folders_the_older_destination_has_it() {
 }
 
 #[test]
+fn folders_of_one_repository_overlap_however_its_address_is_spelled() {
+    for url in [
+        "https://git.example.com/repo",
+        "https://GIT.example.com:443/repo.git",
+        "git@git.example.com:repo.git",
+    ] {
+        let world = World::new()
+            .repo("shop", "again", &json!({"repoUrl": url}))
+            .destination(
+                "shop",
+                "z-again",
+                "clusters/prod",
+                &json!({"repoRef": {"name": "again"}}),
+            );
+        assert_eq!(world.destination_reason("prod"), "", "{url}");
+        let reason = world.destination_reason("z-again");
+        assert_eq!(reason, destination_reason::FOLDER_OVERLAP, "{url}");
+    }
+}
+
+#[test]
 fn types_over_the_limit_are_told() {
     let world = World::new().rule("shop", "rule", &json!([{}]));
     let options = RoutingOptions {
