@@ -7,8 +7,8 @@ use reverser_testkit::git_server::{BareRepository, HttpFront, sealed_git};
 use crate::objects;
 use crate::world::World;
 
-/// Each floor is taken so often; the best counts.
-const ROUNDS: usize = 3;
+/// Each floor is taken so often, and what can be repeated beside it; the best counts.
+pub(crate) const ROUNDS: usize = 3;
 
 pub(crate) struct FirstMirror {
     pub(crate) list: Duration,

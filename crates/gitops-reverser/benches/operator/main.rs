@@ -181,8 +181,14 @@ fn highest_rate(world: &World, capacity: f64, table: &mut Table) {
 fn restart(world: &World, objects: usize, table: &mut Table) {
     let floor = floor::list(world);
     let tip = world.tip();
-    let running = Running::start(world);
-    let took = running.until_in_sync();
+    let mut running = Running::start(world);
+    let mut took = running.until_in_sync();
+    // The best counts, as it does for the floor.
+    for _ in 1..floor::ROUNDS {
+        running.stop();
+        running = Running::start(world);
+        took = took.min(running.until_in_sync());
+    }
     assert_eq!(
         world.tip(),
         tip,

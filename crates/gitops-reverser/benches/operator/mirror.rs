@@ -29,7 +29,9 @@ pub(crate) fn measure(world: &World, table: &mut Table) {
         &table::ratio(first.took, floor.total(), 1.5),
     );
     let asked = ls_remote(world, &url);
-    let second = once(world, &url, &work_dir);
+    let again = (0..floor::ROUNDS).map(|_| once(world, &url, &work_dir));
+    let again: Vec<Once> = again.collect();
+    let second = again.iter().map(|run| run.took).min().unwrap_or_default();
     assert_eq!(
         repository.tip("main"),
         tip,
@@ -37,11 +39,12 @@ pub(crate) fn measure(world: &World, table: &mut Table) {
     );
     table.row(
         "mirror --once with nothing changed",
-        &seconds(second.took),
+        &seconds(second),
         &format!("{} (list, ls-remote)", seconds(floor.list + asked)),
-        &table::ratio(second.took, floor.list + asked, 1.5),
+        &table::ratio(second, floor.list + asked, 1.5),
     );
-    let peak = first.peak.max(second.peak);
+    let peaks = again.iter().map(|run| run.peak);
+    let peak = peaks.fold(first.peak, f64::max);
     let met = if peak <= MOST_MEGABYTES {
         "met"
     } else {
@@ -103,5 +106,5 @@ fn ls_remote(world: &World, url: &str) -> Duration {
         assert!(asked.unwrap().status.success());
         start.elapsed()
     };
-    (0..3).map(|_| once()).min().unwrap_or_default()
+    (0..floor::ROUNDS).map(|_| once()).min().unwrap_or_default()
 }
