@@ -118,9 +118,9 @@ fn the_first_interruption_lets_a_push_end() {
     run.signal(Signal::INT);
     run.await_text("Ctrl-C again ends it at once");
     server.go_on();
+    run.await_text("the next run goes on");
     let (code, seen) = run.end();
     assert_eq!(code, Some(130), "{seen}");
-    assert!(seen.contains("the next run goes on"), "{seen}");
     assert_eq!(server.repository.files("main").len(), 3);
 }
 
@@ -132,9 +132,9 @@ fn the_second_interruption_waits_for_nothing() {
     run.signal(Signal::INT);
     run.await_text("Ctrl-C again ends it at once");
     run.signal(Signal::INT);
+    run.await_text("error: ended at once");
     let (code, seen) = run.end();
     assert_eq!(code, Some(130), "{seen}");
-    assert!(seen.contains("error: ended at once"), "{seen}");
     drop(server);
     // The next run finishes it, whatever became of that push.
     assert_eq!(world.mirror(&["--quiet"]).code, Some(0));
