@@ -30,6 +30,7 @@ use reverser_core::plan::{DeleteProof, Wanted};
 use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
 use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
+use reverser_core::selection::Reach;
 
 pub use self::knowledge::Knowledge;
 use self::object_state::{Name, ObjectState};
@@ -38,7 +39,7 @@ use self::sent::{Content, selected_destinations};
 pub use self::sent::{Effect, ToWriter};
 use crate::attribution::Attribution;
 use crate::identity::Id;
-use crate::routing::{Destination, Need, Routing};
+use crate::routing::{Destination, Need, Route, Routing};
 use crate::watch::{ListOutcome, Observation, Scope};
 
 /// What is known, and where it goes.
@@ -64,6 +65,8 @@ struct TypeState {
     complete: CompleteScopes,
     /// Why nothing is known of a scope.
     lost: BTreeMap<ScopeKey, String>,
+    /// The scopes that are watched; nothing until that is decided.
+    watched: Option<BTreeSet<ScopeKey>>,
     /// Destinations that want what they were not sent, because its content is not kept: until the
     /// next list of the scope, not everything is known for them.
     awaiting: BTreeSet<(ScopeKey, Id)>,
@@ -211,13 +214,15 @@ impl Dispatcher {
                             .map(|namespace| scope(need, Some(namespace))),
                     );
                 }
-                // With no namespace known, the one list that was refused says why.
+                // Where it may not be watched everywhere, the namespaces that are meant are enough. With
+                // none known, the one list that was refused says why.
                 None if one_by_one.contains(type_key)
                     && need.served.namespaced
                     && !self.namespaces.is_empty() =>
                 {
-                    let all = self.namespaces.keys();
-                    scopes.extend(all.map(|namespace| scope(need, Some(namespace))));
+                    let meant = self.namespaces.keys();
+                    let meant = meant.filter(|namespace| self.reach(&need.routes, namespace));
+                    scopes.extend(meant.map(|namespace| scope(need, Some(namespace))));
                 }
                 _ => {
                     scopes.insert(scope(need, None));
@@ -225,6 +230,21 @@ impl Dispatcher {
             }
         }
         scopes
+    }
+
+    /// Whether one of these rules means objects of that namespace.
+    fn reach<'r>(&self, routes: impl IntoIterator<Item = &'r Route>, namespace: &str) -> bool {
+        let labels = self.namespaces.get(namespace);
+        let label = |key: &str| {
+            labels
+                .and_then(|labels| labels.get(key))
+                .map(String::as_str)
+        };
+        let mut routes = routes.into_iter();
+        routes.any(|route| match &route.part.reach {
+            Reach::Namespaces(selector) => selector.selects(label),
+            reach => reach.may_be(Some(namespace)),
+        })
     }
 
     /// A destination lacks contents that nobody keeps: its types are listed again, and everything is

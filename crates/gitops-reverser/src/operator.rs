@@ -62,6 +62,9 @@ const AT_ONCE: usize = 64;
 /// How long objects that could not be read are left alone before their type is listed again.
 const LIST_AGAIN: Duration = Duration::from_mins(1);
 
+/// How soon statuses that could not be written are tried again.
+const STATUS_RETRY: Duration = Duration::from_secs(5);
+
 /// How often the loop goes round when nothing happens.
 const ROUND: Duration = Duration::from_secs(10);
 
@@ -595,6 +598,8 @@ impl Operator {
             let effects = self.dispatcher.stop_watching(&scope);
             self.act(effects).await;
         }
+        let effects = self.dispatcher.watch(&scopes);
+        self.act(effects).await;
     }
 
     async fn act(&mut self, effects: Vec<Effect>) {
@@ -663,8 +668,18 @@ async fn cluster_uid(client: &Client) -> Result<String, OperatorError> {
 /// Writes statuses as they change; many changes at once are one.
 async fn write_statuses(mut writer: StatusWriter, mut statuses: watch::Receiver<Statuses>) {
     while statuses.changed().await.is_ok() {
-        let now = statuses.borrow_and_update().clone();
-        writer.write(&now, &Time(jiff::Timestamp::now())).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut written = false;
+        while !written {
+            let now = statuses.borrow_and_update().clone();
+            written = writer.write(&now, &Time(jiff::Timestamp::now())).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if !written {
+                // What could not be written is not told again by anybody.
+                let news = tokio::time::timeout(STATUS_RETRY, statuses.changed());
+                if let Ok(Err(_)) = news.await {
+                    return;
+                }
+            }
+        }
     }
 }

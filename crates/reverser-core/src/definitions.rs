@@ -42,7 +42,7 @@ impl Definitions {
 pub struct GoneTypes {
     /// What is defined, if that is known.
     definitions: Option<Arc<Definitions>>,
-    /// The parts of the destination's rules that let files go.
+    /// The parts of the destination's rules.
     parts: Vec<RulePart>,
 }
 
@@ -53,12 +53,14 @@ impl GoneTypes {
         Self { definitions, parts }
     }
 
-    /// Whether this type is gone.
+    /// Whether this type is gone, and no rule that may reach this namespace keeps its files.
     #[must_use]
-    pub fn contain(&self, type_key: &TypeKey) -> bool {
+    pub fn contain(&self, type_key: &TypeKey, namespace: Option<&str>) -> bool {
         let lacking = self.definitions.as_ref();
+        let mut parts = self.parts.iter().filter(|part| part.names(type_key));
         lacking.is_some_and(|definitions| definitions.lack(type_key))
-            && self.parts.iter().any(|part| part.names(type_key))
+            && parts.clone().any(|part| part.operations.delete)
+            && parts.all(|part| part.operations.delete || !part.reach.may_be(namespace))
     }
 }
 
@@ -85,7 +87,7 @@ mod tests {
             include_owned: false,
             reach: Reach::Cluster,
         };
-        GoneTypes::new(Some(Arc::new(definitions)), vec![part]).contain(&orders())
+        GoneTypes::new(Some(Arc::new(definitions)), vec![part]).contain(&orders(), Some("shop"))
     }
 
     #[test]
@@ -94,7 +96,7 @@ mod tests {
         assert!(gone(Definitions::default(), "*"));
         assert!(gone(Definitions::default(), "orders.shop.example.com"));
         assert!(!gone(Definitions::default(), "customers"));
-        assert!(!GoneTypes::default().contain(&orders()));
+        assert!(!GoneTypes::default().contain(&orders(), Some("shop")));
     }
 
     #[test]

@@ -85,6 +85,14 @@ impl TypeKey {
         &self.0.version
     }
 
+    /// Whether it is the same resource in another version: both show the same objects.
+    #[must_use]
+    pub fn is_other_version_of(&self, other: &Self) -> bool {
+        self.resource() == other.resource()
+            && self.group() == other.group()
+            && self.version() != other.version()
+    }
+
     /// The plural name.
     #[must_use]
     pub fn resource(&self) -> &str {

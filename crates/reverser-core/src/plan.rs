@@ -199,6 +199,7 @@ pub struct Delete {
     path: RepoPath,
     blob: BlobId,
     proof: DeleteProof,
+    moved_to: Option<RepoPath>,
 }
 
 impl Put {
@@ -210,6 +211,7 @@ impl Put {
             path: self.path.clone(),
             blob: self.replaces?,
             proof: DeleteProof::Deleted,
+            moved_to: None,
         })
     }
 }
@@ -271,19 +273,22 @@ pub fn plan<'t>(
         }
         let path = RepoPath::of_parsed(file.path, &identity);
         let proof = proofs.of(&path, &identity);
-        let proof = match proof {
+        let is_unseen = matches!(
+            proof,
             Some(DeleteProof::AbsentFromList | DeleteProof::Deselected)
-                if proofs.has_moved(file.path, &identity.type_key, wanted) =>
-            {
-                Some(DeleteProof::Moved)
-            }
-            proof => proof,
+        );
+        let moved_to = if is_unseen {
+            proofs.moved_to(file.path, &identity.type_key, wanted)
+        } else {
+            None
         };
+        let proof = moved_to.map_or(proof, |_| Some(DeleteProof::Moved));
         if let Some(proof) = proof.filter(|proof| policy.mode.accepts(*proof)) {
             plan.deletes.push(Delete {
                 path,
                 blob: file.blob,
                 proof,
+                moved_to: moved_to.cloned(),
             });
             continue;
         }
@@ -308,6 +313,7 @@ pub fn plan<'t>(
         }
     }
     plan.deletes.sort_by(|one, other| one.path.cmp(&other.path));
+    plan.keep_what_cannot_move(|path| there.contains_key(path.as_str()));
     plan.guard_deletes(ours, policy);
     plan.cap_deletes(policy.cap);
     plan
@@ -327,7 +333,10 @@ impl Proofs {
             return Some(*proof);
         }
         let type_key = &identity.type_key;
-        if self.gone_types.contain(type_key) {
+        if self
+            .gone_types
+            .contain(type_key, identity.namespace.as_deref())
+        {
             return Some(DeleteProof::TypeGone);
         }
         let lacks = |type_key: &TypeKey| {
@@ -348,28 +357,27 @@ impl Proofs {
     }
 
     fn other_versions(&self, type_key: &TypeKey) -> impl Iterator<Item = &TypeKey> {
-        self.needed.iter().filter(move |other| {
-            other.resource() == type_key.resource()
-                && other.group() == type_key.group()
-                && other.version() != type_key.version()
-        })
+        let needed = self.needed.iter();
+        needed.filter(move |other| other.is_other_version_of(type_key))
     }
 
-    /// Whether the object of a file is wanted in another version.
-    fn has_moved(
+    /// Where the object of a file is wanted in another version.
+    fn moved_to<'w>(
         &self,
         path: &str,
         type_key: &TypeKey,
-        wanted: &BTreeMap<RepoPath, Wanted>,
-    ) -> bool {
+        wanted: &'w BTreeMap<RepoPath, Wanted>,
+    ) -> Option<&'w RepoPath> {
         let mut components = path.splitn(3, '/');
         let (Some(group), Some(_), Some(rest)) =
             (components.next(), components.next(), components.next())
         else {
-            return false;
+            return None;
         };
-        self.other_versions(type_key)
-            .any(|other| wanted.contains_key(&*format!("{group}/{}/{rest}", other.version())))
+        self.other_versions(type_key).find_map(|other| {
+            let path = format!("{group}/{}/{rest}", other.version());
+            wanted.get_key_value(&*path).map(|(path, _)| path)
+        })
     }
 }
 
@@ -421,6 +429,33 @@ impl Plan {
             deletions: suspicious,
         });
         self.deletes.retain(|delete| !looks_wrong(delete));
+    }
+
+    /// Takes out files to write. A file that one of them was to take the place of stays.
+    pub fn retain_puts(&mut self, mut keep: impl FnMut(&Put) -> bool) {
+        let mut dropped = HashSet::new();
+        self.puts.retain(|put| {
+            let keeps = keep(put);
+            if !keeps && put.replaces.is_none() {
+                dropped.insert(put.path.clone());
+            }
+            keeps
+        });
+        self.deletes.retain(|delete| {
+            let moved_to = delete.moved_to.as_ref();
+            moved_to.is_none_or(|path| !dropped.contains(path))
+        });
+    }
+
+    /// An object is somewhere: its old file stays where the new one may not be written.
+    fn keep_what_cannot_move(&mut self, is_there: impl Fn(&RepoPath) -> bool) {
+        let written: HashSet<&RepoPath> = self.puts.iter().map(|put| &put.path).collect();
+        let before = self.deletes.len();
+        self.deletes.retain(|delete| {
+            let moved_to = delete.moved_to.as_ref();
+            moved_to.is_none_or(|path| is_there(path) || written.contains(path))
+        });
+        self.unproven += before - self.deletes.len();
     }
 
     fn cap_deletes(&mut self, cap: Option<usize>) {

@@ -61,6 +61,19 @@ pub enum Reach {
     Cluster,
 }
 
+impl Reach {
+    /// Whether objects of that namespace, or of none, may be within reach; which namespaces have such
+    /// labels changes.
+    #[must_use]
+    pub fn may_be(&self, namespace: Option<&str>) -> bool {
+        match self {
+            Self::Namespace(name) => namespace == Some(name),
+            Self::Namespaces(_) => namespace.is_some(),
+            Self::Cluster => namespace.is_none(),
+        }
+    }
+}
+
 /// Types that are left out unless a rule names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exclusions(Vec<ResourceName>);

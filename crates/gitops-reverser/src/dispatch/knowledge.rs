@@ -11,6 +11,7 @@ use super::sent::{Effect, ToWriter};
 use super::{Dispatcher, TypeState};
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Route};
+use crate::watch::Scope;
 
 /// What is known about the types of a destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,7 @@ impl Knowledge {
         type_key: &TypeKey,
         id: &Id,
         prunable: Option<Prunable>,
+        reaches: impl Fn(&str) -> bool,
         state: Option<&TypeState>,
     ) {
         self.needed.insert(type_key.clone());
@@ -49,8 +51,14 @@ impl Knowledge {
         if let Some(prunable) = prunable {
             self.deletable.insert(type_key.clone(), prunable);
         }
-        let mut known = false;
-        let mut waits = false;
+        let concerns = |scope: &ScopeKey| scope.namespace.as_deref().is_none_or(&reaches);
+        let mut waits = match &state.watched {
+            None => state.complete.iter().next().is_none() && state.lost.is_empty(),
+            Some(watched) => watched.iter().any(|scope| {
+                let listed = state.complete.iter().any(|proof| proof.scope() == scope);
+                concerns(scope) && !listed && !state.lost.contains_key(scope)
+            }),
+        };
         for proof in state.complete.iter() {
             if state
                 .awaiting
@@ -59,14 +67,12 @@ impl Knowledge {
                 waits = true;
             } else {
                 self.complete.insert(proof.clone());
-                known = true;
             }
         }
-        for (scope, reason) in &state.lost {
+        for (scope, reason) in state.lost.iter().filter(|(scope, _)| concerns(scope)) {
             self.unknown.insert(scope.clone(), reason.clone());
-            known = true;
         }
-        if waits || !known {
+        if waits {
             self.pending.insert(type_key.clone());
         }
     }
@@ -119,6 +125,29 @@ impl Dispatcher {
         }
     }
 
+    /// Takes which scopes are watched: until each of those was listed, not everything is known.
+    pub fn watch(&mut self, scopes: &HashSet<Scope>) -> Vec<Effect> {
+        let mut watched: HashMap<&TypeKey, BTreeSet<ScopeKey>> = HashMap::new();
+        for scope in scopes {
+            let key = ScopeKey {
+                type_key: scope.type_key.clone(),
+                namespace: scope.namespace.clone(),
+            };
+            watched.entry(&scope.type_key).or_default().insert(key);
+        }
+        let mut effects = Vec::new();
+        let needed: Vec<TypeKey> = self.routing.needs.keys().cloned().collect();
+        for type_key in needed {
+            let watched = watched.remove(&type_key).unwrap_or_default();
+            let state = self.types.entry(type_key.clone()).or_default();
+            if state.watched.as_ref() != Some(&watched) {
+                state.watched = Some(watched);
+                self.tell_knowledge(&type_key, &mut effects);
+            }
+        }
+        effects
+    }
+
     /// The round of lists that each destination has to have written to hold all that it is to hold.
     #[must_use]
     pub fn rounds(&self) -> BTreeMap<Id, u64> {
@@ -145,14 +174,14 @@ impl Dispatcher {
                 prunable.add(&route.part.reach, route.part.operations.delete);
             }
             let prunable = Some(prunable).filter(|_| deletes && !destination.keeps_unselected);
-            knowledge.add(type_key, id, prunable, self.types.get(type_key));
+            let reaches = |namespace: &str| self.reach(routes.iter().copied(), namespace);
+            knowledge.add(type_key, id, prunable, reaches, self.types.get(type_key));
         }
         if !destination.keeps_unselected {
             let rules = self.routing.rules.values().flatten();
             let parts = rules
                 .filter(|rule| rule.destination == *id)
-                .flat_map(|rule| &rule.parts)
-                .filter(|part| part.operations.delete);
+                .flat_map(|rule| &rule.parts);
             knowledge.gone = GoneTypes::new(self.definitions.clone(), parts.cloned().collect());
         }
         knowledge

@@ -35,6 +35,8 @@ impl Dispatcher {
                     id.clone(),
                     ToWriter::Settings(Box::new(destination.clone())),
                 ));
+                // Whether the branch holds what is wanted by now has to be found out anew.
+                self.knowledge.remove(id);
             }
         }
         for (id, destination) in usable(&old) {
@@ -131,6 +133,7 @@ impl Dispatcher {
             return lacking;
         };
         let need = routing.needs.get(type_key);
+        let unfollowed = unfollowed(&routing, type_key);
         let writes_type = |id: &Id| {
             let destination = routing.destinations.get(id);
             matches!(destination, Some(Ok(destination)) if writes(&destination.form, type_key))
@@ -166,7 +169,8 @@ impl Dispatcher {
                 } else {
                     DeleteProof::Deselected
                 };
-                let deletes = operations.delete && !destination.keeps_unselected;
+                let keeps = destination.keeps_unselected || unfollowed.contains(&id);
+                let deletes = operations.delete && !keeps;
                 effects.push(remove(destination, &id, &path, deletes, proof, None));
             }
         }
@@ -206,6 +210,23 @@ impl Dispatcher {
             .count();
         deleted == 1
     }
+}
+
+/// The destinations whose rules still mean a type that is not followed: it is one too many, or its
+/// objects are followed in another version. Only the list of that one tells which files may go.
+fn unfollowed(routing: &Routing, type_key: &TypeKey) -> BTreeSet<Id> {
+    let rules = routing.rules.values().flatten();
+    let over_limit = rules
+        .filter(|rule| rule.over_limit.contains(type_key))
+        .map(|rule| rule.destination.clone());
+    let other_versions = routing
+        .needs
+        .iter()
+        .filter(|(other, _)| other.is_other_version_of(type_key));
+    let elsewhere = other_versions
+        .flat_map(|(_, need)| &need.routes)
+        .map(|route| route.destination.clone());
+    over_limit.chain(elsewhere).collect()
 }
 
 /// The destinations of a type that are written in another form or to another place than before.

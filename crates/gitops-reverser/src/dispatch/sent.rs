@@ -155,7 +155,7 @@ impl<'a> Content<'a> {
 /// Whether a destination wants the objects of a type at all.
 pub(super) fn writes(form: &Form, type_key: &TypeKey) -> bool {
     let secrets = type_key.group().is_empty() && type_key.resource() == "secrets";
-    !secrets || form.secrets == SecretsMode::AsIs
+    !secrets || form.secrets != SecretsMode::Skip
 }
 
 fn written(manifest: &Manifest<'_>) -> (BlobId, Box<str>) {

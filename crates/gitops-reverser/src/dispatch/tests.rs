@@ -20,7 +20,8 @@ pub(super) struct World {
     files: BTreeMap<String, String>,
     removed: Vec<(String, Option<DeleteProof>)>,
     listed_again: usize,
-    knowledge: Knowledge,
+    pub(super) knowledge: Knowledge,
+    max_types: usize,
     pub(super) attribution: Attribution,
     /// Each change that was sent, with who made it.
     pub(super) authors: Vec<String>,
@@ -107,6 +108,7 @@ impl World {
             files: BTreeMap::new(),
             removed: Vec::new(),
             listed_again: 0,
+            max_types: 300,
             knowledge: Knowledge::default(),
         };
         world.rule("rule", &json!({}));
@@ -136,7 +138,7 @@ impl World {
             secrets_mode: reverser_api::git_destination::SecretsMode::AsIs,
             exclusions: Exclusions::new(true, &[]),
             watch_all: false,
-            max_types: 300,
+            max_types: self.max_types,
         };
         let routing = Arc::new(Routing::of(&self.configuration, catalogue, &options));
         let namespaces = Arc::new(self.configuration.namespaces.clone());
@@ -538,4 +540,77 @@ fn the_objects_of_a_type_that_is_not_served_are_not_wanted_and_not_proven_to_be_
     let path = "core/v1/configmaps/shop/a.yaml".to_owned();
     assert_eq!(world.removed, [(path, None)]);
     assert!(world.knowledge.needed.is_empty());
+}
+
+#[test]
+fn files_of_a_type_that_is_one_too_many_stay() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.max_types = 0;
+    world.route();
+    let path = "core/v1/configmaps/shop/a.yaml".to_owned();
+    assert_eq!(world.removed, [(path, None)]);
+}
+
+#[test]
+fn files_of_another_version_go_only_when_that_one_is_listed() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    let served = |version: &str, preferred| ServedType {
+        key: TypeKey::new("", version, "configmaps").unwrap(),
+        kind: "ConfigMap".into(),
+        namespaced: true,
+        preferred,
+        scale: false,
+    };
+    let newer = Catalogue::from_types(vec![served("v1", false), served("v2", true)]);
+    world.route_with(&newer);
+    let path = "core/v1/configmaps/shop/a.yaml".to_owned();
+    assert_eq!(world.removed, [(path, None)]);
+    assert_eq!(world.knowledge.pending.len(), 1, "v2 is to be listed");
+}
+
+#[test]
+fn where_namespaces_are_watched_one_by_one_each_of_its_own_counts_and_no_other() {
+    let mut world = World::new();
+    let scope = |namespace: &str| Scope {
+        namespace: Some(namespace.into()),
+        ..config_maps()
+    };
+    let scopes = HashSet::from([scope("shop"), scope("elsewhere")]);
+    let effects = world.dispatcher.watch(&scopes);
+    world.apply(effects);
+    let in_scope = |world: &mut World, namespace: &str, observation| {
+        let effects = world.dispatcher.observe(&scope(namespace), observation);
+        world.apply(effects);
+    };
+    let lost = || Observation::Lost {
+        reason: crate::watch::LossReason::Forbidden,
+        message: "no".into(),
+    };
+    in_scope(&mut world, "elsewhere", Observation::ListStarted);
+    in_scope(
+        &mut world,
+        "elsewhere",
+        Observation::Listed(ListOutcome::Complete),
+    );
+    assert_eq!(
+        world.knowledge.pending.len(),
+        1,
+        "its own is not listed yet"
+    );
+    in_scope(&mut world, "shop", Observation::ListStarted);
+    in_scope(
+        &mut world,
+        "shop",
+        Observation::Listed(ListOutcome::Complete),
+    );
+    assert!(world.knowledge.pending.is_empty());
+    in_scope(&mut world, "elsewhere", lost());
+    assert!(
+        world.knowledge.unknown.is_empty(),
+        "that is another tenant's"
+    );
+    in_scope(&mut world, "shop", lost());
+    assert_eq!(world.knowledge.unknown.len(), 1);
 }

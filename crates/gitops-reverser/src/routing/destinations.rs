@@ -193,29 +193,52 @@ fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
     });
     let mut taken: BTreeMap<(RepositoryIdentity, BranchName), Vec<(Id, BaseFolder)>> =
         BTreeMap::new();
-    for (id, _) in by_age {
-        let Some(Ok(destination)) = routing.destinations.get(id) else {
+    for (id, object) in by_age {
+        let resolved = routing.destinations.get(id);
+        let claim = match resolved {
+            Some(Ok(destination)) => Some((
+                destination.target.url.identity(),
+                destination.target.branch.clone(),
+                destination.folder.clone(),
+            )),
+            _ => claim_of_refused(id, object, routing),
+        };
+        let Some((repository, branch, folder)) = claim else {
             continue;
         };
-        let branch = (
-            destination.target.url.identity(),
-            destination.target.branch.clone(),
-        );
-        let folders = taken.entry(branch).or_default();
-        let older = folders
-            .iter()
-            .find(|(_, folder)| folder.overlaps(&destination.folder));
-        if let Some((older, folder)) = older {
-            let refusal = Refusal {
-                reason: destination_reason::FOLDER_OVERLAP,
-                message: format!(
-                    "folder {folder} of this branch belongs to the older GitDestination {older}: \
-                     choose one beside it"
-                ),
-            };
-            routing.destinations.insert(id.clone(), Err(refusal));
-        } else {
-            folders.push((id.clone(), destination.folder.clone()));
+        let folders = taken.entry((repository, branch)).or_default();
+        let older = folders.iter().find(|(_, other)| other.overlaps(&folder));
+        match older {
+            Some((older, folder)) if resolved.is_some_and(Result::is_ok) => {
+                let refusal = Refusal {
+                    reason: destination_reason::FOLDER_OVERLAP,
+                    message: format!(
+                        "folder {folder} of this branch belongs to the older GitDestination {older}: \
+                         choose one beside it"
+                    ),
+                };
+                routing.destinations.insert(id.clone(), Err(refusal));
+            }
+            Some(_) => {}
+            None => folders.push((id.clone(), folder)),
         }
     }
+}
+
+/// What a refused destination has written is still its own: it may be let in again. One that never
+/// wrote anything keeps nobody out.
+fn claim_of_refused(
+    id: &Id,
+    object: &GitDestination,
+    routing: &Routing,
+) -> Option<(RepositoryIdentity, BranchName, BaseFolder)> {
+    let spec = &object.spec;
+    object.status.as_ref()?.last_pushed_commit.as_ref()?;
+    let repo_namespace = spec.repo_ref.namespace.as_ref().unwrap_or(&id.namespace);
+    let repo = routing
+        .repos
+        .get(&Id::new(repo_namespace, &spec.repo_ref.name))?;
+    let folder = BaseFolder::parse(&spec.base_folder).ok()?;
+    let branch = BranchName::parse(&spec.branch).ok()?;
+    Some((repo.as_ref().ok()?.identity(), branch, folder))
 }

@@ -273,6 +273,28 @@ fn folders_of_one_repository_overlap_however_its_address_is_spelled() {
 }
 
 #[test]
+fn what_a_refused_destination_has_written_stays_its_own() {
+    let mut world = World::new()
+        .destination("other", "a-denied", "clusters/dev", &json!({}))
+        .destination("shop", "z-younger", "clusters/dev", &json!({}));
+    assert_eq!(
+        world.destination_reason("z-younger"),
+        "",
+        "it wrote nothing"
+    );
+    let denied = Id::new("other", "a-denied");
+    let denied = world.0.destinations.get_mut(&denied).unwrap();
+    Arc::make_mut(denied).status = Some(reverser_api::git_destination::GitDestinationStatus {
+        last_pushed_commit: Some("c0ffee".into()),
+        ..Default::default()
+    });
+    assert_eq!(
+        world.destination_reason("z-younger"),
+        destination_reason::FOLDER_OVERLAP
+    );
+}
+
+#[test]
 fn types_over_the_limit_are_told() {
     let world = World::new().rule("shop", "rule", &json!([{}]));
     let options = RoutingOptions {

@@ -58,6 +58,8 @@ pub struct StatusWriter {
     repos: BTreeMap<Id, GitRepoConfigStatus>,
     destinations: BTreeMap<Id, GitDestinationStatus>,
     rules: BTreeMap<RuleId, WatchRuleStatus>,
+    /// Whether something could not be written in this round.
+    failed: bool,
     unreadable: BTreeMap<(OwnKind, Id), (Unreadable, Vec<Condition>)>,
 }
 
@@ -71,17 +73,21 @@ impl StatusWriter {
             repos: BTreeMap::new(),
             destinations: BTreeMap::new(),
             rules: BTreeMap::new(),
+            failed: false,
             unreadable: BTreeMap::new(),
         }
     }
 
-    /// Writes what has changed. What cannot be written is tried at the next call.
-    pub async fn write(&mut self, statuses: &Statuses, now: &Time) {
+    /// Writes what has changed, and tells whether all of it could be written. What could not is tried
+    /// at the next call.
+    pub async fn write(&mut self, statuses: &Statuses, now: &Time) -> bool {
+        self.failed = false;
         self.write_repos(statuses, now).await;
         self.write_destinations(statuses, now).await;
         self.write_rules(statuses, now).await;
         self.write_unreadable(&statuses.configuration, now).await;
         self.forget(&statuses.configuration, &statuses.routing);
+        !self.failed
     }
 
     async fn write_repos(&mut self, statuses: &Statuses, now: &Time) {
@@ -211,7 +217,7 @@ impl StatusWriter {
             let patch = Patch::Merge(json!({"status": status}));
             let parameters = PatchParams::default();
             let patched = api.patch_status(&id.name, &parameters, &patch).await;
-            if patched.is_ok() {
+            if self.note(patched.map(drop)) {
                 let written = (unreadable.clone(), conditions);
                 self.unreadable.insert(key.clone(), written);
             }
@@ -228,24 +234,33 @@ impl StatusWriter {
             .retain(|key, _| configuration.unreadable.contains_key(key));
     }
 
-    async fn patch<K>(&self, id: &Id, status: &impl Serialize) -> bool
+    async fn patch<K>(&mut self, id: &Id, status: &impl Serialize) -> bool
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
         K::DynamicType: Default,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &id.namespace);
         let patch = Patch::Merge(whole(status));
-        api.patch_status(&id.name, &PatchParams::default(), &patch)
-            .await
-            .is_ok()
+        let parameters = PatchParams::default();
+        let patched = api.patch_status(&id.name, &parameters, &patch).await;
+        self.note(patched.map(drop))
     }
 
-    async fn patch_cluster(&self, name: &str, status: &WatchRuleStatus) -> bool {
+    async fn patch_cluster(&mut self, name: &str, status: &WatchRuleStatus) -> bool {
         let api: Api<ClusterWatchRule> = Api::all(self.client.clone());
         let patch = Patch::Merge(whole(status));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .is_ok()
+        let parameters = PatchParams::default();
+        let patched = api.patch_status(name, &parameters, &patch).await;
+        self.note(patched.map(drop))
+    }
+
+    /// Whether it was written. What does not exist any more has no status.
+    fn note(&mut self, patched: Result<(), kube::Error>) -> bool {
+        self.failed |= match &patched {
+            Err(kube::Error::Api(status)) => status.code != 404,
+            patched => patched.is_err(),
+        };
+        patched.is_ok()
     }
 }
 

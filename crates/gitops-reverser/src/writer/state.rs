@@ -566,7 +566,7 @@ pub(super) fn plan_of<'t>(job: &Job, tree: impl IntoIterator<Item = TreeFile<'t>
         let aside = job.set_aside.get(path);
         aside.is_some_and(|aside| aside.blob == blob)
     };
-    plan.puts.retain(|put| {
+    plan.retain_puts(|put| {
         let known = job.equal_in_form.get(&put.path);
         let differs =
             put.replaces.is_none() || known != put.replaces.map(|there| (there, put.blob)).as_ref();

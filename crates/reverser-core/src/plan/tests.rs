@@ -424,3 +424,41 @@ fn in_the_folder_of_another_cluster_only_what_was_seen_to_go_goes() {
     let gone = plan_for(&nothing, &there, &seen, &elsewhere(None));
     assert_eq!((gone.deletes.len(), gone.stopped), (2, None));
 }
+
+#[test]
+fn an_object_whose_new_file_may_not_be_written_keeps_the_old_one() {
+    let key = TypeKey::new("shop.example.com", "v2", "orders").unwrap();
+    let place = RepoPath::of(&ObjectKey::new(key, Some("shop".into()), "a").unwrap());
+    let tree = [(orders("v1", "a"), "1")];
+    let content = |operations| Wanted {
+        blob: blob("2"),
+        operations,
+    };
+    let proofs = complete_orders("v2");
+    let mut no_create = ALL;
+    no_create.create = false;
+    let wanted = BTreeMap::from([(place.clone(), content(no_create))]);
+    let plan = plan_for(&wanted, &tree, &proofs, &policy());
+    assert!(plan.is_empty(), "{plan:?}");
+
+    let wanted = BTreeMap::from([(place, content(ALL))]);
+    let mut plan = plan_for(&wanted, &tree, &proofs, &policy());
+    assert_eq!((plan.puts.len(), plan.deletes.len()), (1, 1));
+    plan.retain_puts(|_| false);
+    assert!(plan.is_empty(), "refused by the server: {plan:?}");
+}
+
+#[test]
+fn a_rule_without_delete_keeps_its_files_when_their_type_goes() {
+    let mut keeps = every_type();
+    keeps.operations.delete = false;
+    keeps.reach = Reach::Namespace("shop".into());
+    let gone = Proofs {
+        gone_types: GoneTypes::new(Some(Arc::default()), vec![every_type(), keeps]),
+        ..Proofs::default()
+    };
+    let elsewhere = orders("v1", "b").replace("/shop/", "/other/");
+    let tree = [(orders("v1", "a"), "1"), (elsewhere.clone(), "1")];
+    let plan = plan_for(&BTreeMap::new(), &tree, &gone, &policy());
+    assert_eq!(names(&plan.deletes), [elsewhere]);
+}

@@ -62,3 +62,28 @@ fn redacted_secrets_keep_their_keys_and_an_unchanged_one_makes_no_commit() {
     });
     assert!(!key, "the key itself is not mirrored");
 }
+
+#[test]
+fn a_destination_that_redacts_has_secrets_that_another_one_was_sent_before() {
+    let mut world = Installation::prepare("redact-late");
+    world.settings.namespace.clone_from(&world.namespace);
+    let secrets = json!([{"resources": ["secrets"]}]);
+    world.kubectl(&["create", "secret", "generic", "db", "--from-literal=a=b"]);
+    world.apply(&world.rule("rule", &secrets));
+    world.run();
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    assert!(secret_file(&world).is_some());
+
+    let redact = json!({"secrets": {"mode": "Redact"}});
+    world.apply(&world.destination("late", "clusters/late", &redact));
+    world.apply(&world.rule_to("late", "late", &secrets));
+    world.kubectl(&[
+        "wait",
+        "gitdestination/late",
+        "--for=condition=Ready",
+        "--timeout=120s",
+    ]);
+    let path = format!("core/v1/secrets/{}/db.yaml", world.namespace);
+    let late = world.files_of("main", "clusters/late/");
+    assert!(late.contains_key(&path), "{late:?}");
+}
