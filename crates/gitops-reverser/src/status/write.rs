@@ -217,7 +217,7 @@ impl StatusWriter {
             let patch = Patch::Merge(json!({"status": status}));
             let parameters = PatchParams::default();
             let patched = api.patch_status(&id.name, &parameters, &patch).await;
-            if self.note(patched.map(drop)) {
+            if self.note(&patched) {
                 let written = (unreadable.clone(), conditions);
                 self.unreadable.insert(key.clone(), written);
             }
@@ -243,7 +243,7 @@ impl StatusWriter {
         let patch = Patch::Merge(whole(status));
         let parameters = PatchParams::default();
         let patched = api.patch_status(&id.name, &parameters, &patch).await;
-        self.note(patched.map(drop))
+        self.note(&patched)
     }
 
     async fn patch_cluster(&mut self, name: &str, status: &WatchRuleStatus) -> bool {
@@ -251,12 +251,12 @@ impl StatusWriter {
         let patch = Patch::Merge(whole(status));
         let parameters = PatchParams::default();
         let patched = api.patch_status(name, &parameters, &patch).await;
-        self.note(patched.map(drop))
+        self.note(&patched)
     }
 
     /// Whether it was written. What does not exist any more has no status.
-    fn note(&mut self, patched: Result<(), kube::Error>) -> bool {
-        self.failed |= match &patched {
+    fn note<T>(&mut self, patched: &kube::Result<T>) -> bool {
+        self.failed |= match patched {
             Err(kube::Error::Api(status)) => status.code != 404,
             patched => patched.is_err(),
         };
