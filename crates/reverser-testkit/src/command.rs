@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::wait;
 
 /// No command of a test takes longer; one that does is hanging.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// What a command printed.
 #[derive(Debug, Clone)]

@@ -106,8 +106,8 @@ fn every_object_in_the_pages_is_one_that_the_api_server_accepts() {
         kubectl.args(["apply", "--server-side", "-f", "-"]),
         crds.as_bytes(),
     );
-    let mut wait = plane.kubectl(User::Admin);
-    command::run(wait.args(["wait", "--for=condition=Established", "crd", "--all"]));
+    let kinds = reverser_api::crd_yaml::crds().into_iter();
+    plane.await_kinds(kinds.filter_map(|crd| crd.metadata.name));
     for namespace in ["platform", "shop"] {
         command::run(
             plane

@@ -75,6 +75,8 @@ fn the_files_of_the_image_are_enough_for_whoever_runs_it() {
         kubectl.args(["apply", "--server-side", "-f", "-"]),
         crds.as_bytes(),
     );
+    let kinds = reverser_api::crd_yaml::crds().into_iter();
+    plane.await_kinds(kinds.filter_map(|crd| crd.metadata.name));
     let namespace = plane.namespace("image");
     let git = BareRepository::create(&scratch.data(), "mirror.git");
     let sshd = Sshd::start();

@@ -168,12 +168,12 @@ fn create_a_thousand_objects(cluster: &Cluster) {
             })
         })
         .collect();
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": maps});
-    let mut kubectl = cluster.person("kubectl");
-    command::run_with_input(
-        kubectl.args(["create", "-f", "-"]),
-        list.to_string().as_bytes(),
-    );
+    for some in maps.chunks(200) {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": some});
+        let mut kubectl = cluster.person("kubectl");
+        let create = kubectl.args(["create", "-f", "-"]);
+        command::run_with_input(create, list.to_string().as_bytes());
+    }
     soon("a thousand files", || {
         let there = cluster.files().len();
         if there > 1000 {
@@ -275,13 +275,13 @@ fn every_metric_that_is_documented_moves_and_a_thousand_objects_add_none() {
     cluster.repository.hook("pre-receive", SOMEBODY_WRITES);
     await_moving(&mut stumble, &["lease_acquire_failures_total"]);
     assert_helm_test_passes(&cluster);
+    for scrape in cluster.scrapes() {
+        assert_well_formed(&scrape);
+    }
     // Leases that may not be renewed. The leader ends when its time is over, so this comes last.
     in_home(&["delete", "rolebinding", "gitops-reverser"]);
     await_moving(&mut |_| {}, &[]);
     cluster.kubectl(&["apply", "--server-side", "-f", &file]);
-    for scrape in cluster.scrapes() {
-        assert_well_formed(&scrape);
-    }
     cluster.kubectl(&["delete", "apiservice", "v1.broken.example.com"]);
     cluster.kubectl(&["delete", "-f", &file, "--timeout=110s"]);
     cluster.kubectl(&["delete", "namespace", "metrics-shop", "--timeout=110s"]);

@@ -19,13 +19,20 @@ fn install_definitions(plane: &ControlPlane) {
     let folder = repository::path("crates/gitops-reverser/tests/install/definitions");
     let mut kubectl = plane.kubectl(User::Admin);
     command::run(kubectl.args(["apply", "--server-side", "-f"]).arg(folder));
-    for group in ["cert-manager.io", "monitoring.coreos.com"] {
-        soon(&format!("the schemas of {group}"), || {
+    for (group, kind) in [
+        ("cert-manager.io", "Certificate"),
+        ("monitoring.coreos.com", "PrometheusRule"),
+        ("monitoring.coreos.com", "ServiceMonitor"),
+    ] {
+        soon(&format!("the schema of {kind}"), || {
             let path = format!("/openapi/v3/apis/{group}/v1");
             let mut kubectl = plane.kubectl(User::Admin);
             let published = command::try_run(kubectl.args(["get", "--raw", &path]));
-            published.map_err(|error| error.to_string())
+            let schemas = published.map_err(|error| error.to_string())?.stdout;
+            let named = schemas.contains(&format!(r#""kind":"{kind}""#));
+            named.then_some(()).ok_or("others".to_owned())
         });
+        plane.await_kinds([format!("{}s.{group}", kind.to_lowercase())]);
     }
 }
 

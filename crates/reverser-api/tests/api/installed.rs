@@ -1,13 +1,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Once;
-use std::time::Duration;
 
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::core::Status;
 use reverser_testkit::command;
 use reverser_testkit::control_plane::{ControlPlane, SharedPlane, User};
-use reverser_testkit::wait;
 use serde_json::{Value, json};
 
 pub(crate) const KINDS: [&str; 4] = [
@@ -24,16 +22,8 @@ pub(crate) fn installed() -> SharedPlane {
     INSTALLED.call_once(|| {
         let folder = repository("config/crd/bases");
         command::run(kubectl(&plane).arg("apply").arg("-f").arg(&folder));
-        command::run(
-            kubectl(&plane)
-                .args(["wait", "--for=condition=Established", "--timeout=30s", "-f"])
-                .arg(&folder),
-        );
-        // Established is what the API server will do; that it does it is seen a moment later.
-        wait::until_blocking("the kinds to be served", Duration::from_mins(1), || {
-            command::try_run(kubectl(&plane).args(["get", "reverser", "--all-namespaces"]))
-        })
-        .unwrap();
+        let kinds = reverser_api::crd_yaml::crds().into_iter();
+        plane.await_kinds(kinds.filter_map(|crd| crd.metadata.name));
     });
     plane
 }

@@ -236,8 +236,8 @@ fn a_hanging_server_is_given_up_at_the_deadline() {
         .commit("main", "first", &[FileChange::Write("README.md", "1\n")]);
     let folder = tempfile::tempdir().unwrap();
     let mut options = quick();
-    options.timeouts.transfer = Duration::from_millis(1500);
-    options.timeouts.ask = Duration::from_millis(1500);
+    options.timeouts.transfer = Duration::from_secs(8);
+    options.timeouts.ask = Duration::from_secs(8);
     let mut mirror = server.open_with(folder.path(), "main", options);
     mirror.fetch().unwrap();
     let before = Instant::now();
@@ -256,7 +256,7 @@ fn a_hanging_server_is_given_up_at_the_deadline() {
         matches!(outcome, PushOutcome::Unknown { .. }),
         "{outcome:?}"
     );
-    assert!(before.elapsed() < Duration::from_secs(30));
+    assert!(before.elapsed() < Duration::from_mins(2));
     mirror.fetch().unwrap();
     pushed(&write(&mut mirror, &[("live/a.yaml", Some("a\n"))]));
 }

@@ -10,7 +10,7 @@ use crate::process::{Process, ProcessError};
 use crate::wait::{self, TimedOut};
 
 /// Three seconds is usual; a machine that runs several planes at once takes longer.
-const READY: Duration = Duration::from_mins(1);
+const READY: Duration = Duration::from_mins(3);
 /// A server that does not answer a look is looked at again.
 const ONE_LOOK: Duration = Duration::from_secs(2);
 

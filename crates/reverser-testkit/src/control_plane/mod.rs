@@ -27,8 +27,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::scratch::Scratch;
+use crate::{command, wait};
 
 /// Who may do what.
 mod user;
@@ -62,6 +64,9 @@ pub use user::User;
 
 /// The label that [`ControlPlane::namespace`] sets; its value is the prefix.
 pub const NAMESPACE_LABEL: &str = "testkit.gitops-reverser.io/prefix";
+
+/// A second is usual.
+const SERVED: Duration = Duration::from_mins(3);
 
 /// A running control plane.
 ///
@@ -136,6 +141,28 @@ impl ControlPlane {
         match furnish::namespace(admin, &name, prefix, with_account) {
             Ok(()) => name,
             Err(error) => panic!("no namespace {name}: {}", describe(&error)),
+        }
+    }
+
+    /// Waits until the kinds of these definitions are served, for instance `things.example.com`; a
+    /// failure fails the test.
+    ///
+    /// That a definition is established says what the API server will do; what it does is seen later.
+    #[track_caller]
+    pub fn await_kinds(&self, definitions: impl IntoIterator<Item: AsRef<str>>) {
+        let mut kinds = String::new();
+        for name in definitions {
+            if !kinds.is_empty() {
+                kinds.push(',');
+            }
+            kinds.push_str(name.as_ref());
+        }
+        let served = wait::until_blocking(format!("{kinds} to be served"), SERVED, || {
+            let mut kubectl = self.kubectl(User::Admin);
+            command::try_run(kubectl.args(["get", &kinds, "--all-namespaces"]))
+        });
+        if let Err(error) = served {
+            panic!("{error}");
         }
     }
 

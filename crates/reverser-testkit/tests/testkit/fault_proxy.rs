@@ -33,7 +33,7 @@ async fn what_is_not_to_go_wrong_is_forwarded_and_the_rest_goes_wrong_as_often_a
     }
     for fault in [Fault::Hang, Fault::SilentAfter(20)] {
         proxy.fault("configmaps", fault, 1);
-        let silent = tokio::time::timeout(Duration::from_millis(300), list());
+        let silent = tokio::time::timeout(Duration::from_secs(3), list());
         assert!(silent.await.is_err(), "it answered");
     }
     proxy.fault("configmaps", Fault::Hang, usize::MAX);

@@ -1,1 +1,1 @@
-kubectl wait clusterrole/aggregated --for=jsonpath='{.rules[0].resources[0]}'=services --timeout=60s
+kubectl wait clusterrole/aggregated --for=jsonpath='{.rules[0].resources[0]}'=services --timeout=180s

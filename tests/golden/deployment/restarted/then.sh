@@ -6,5 +6,5 @@ spec:
       annotations:
         kubectl.kubernetes.io/restartedAt: "2026-01-01T00:00:00Z"
 '
-kubectl --namespace "$NS" wait deployment/restarted --timeout=60s \
+kubectl --namespace "$NS" wait deployment/restarted --timeout=180s \
   --for=jsonpath='{.metadata.annotations.deployment\.kubernetes\.io/revision}'=2

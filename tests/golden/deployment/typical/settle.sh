@@ -1,2 +1,2 @@
-kubectl --namespace "$NS" wait deployment/typical --timeout=60s \
+kubectl --namespace "$NS" wait deployment/typical --timeout=180s \
   --for=jsonpath='{.metadata.annotations.deployment\.kubernetes\.io/revision}'

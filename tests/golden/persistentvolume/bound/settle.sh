@@ -10,4 +10,4 @@ spec:
     requests:
       storage: 1Gi
 END
-kubectl wait pv/bound --for=jsonpath='{.status.phase}'=Bound --timeout=60s
+kubectl wait pv/bound --for=jsonpath='{.status.phase}'=Bound --timeout=180s

@@ -2,4 +2,4 @@
 if [ "$(kubectl get pv found-by-the-binder --output=jsonpath='{.status.phase}')" = Released ]; then
   kubectl patch pv found-by-the-binder --type=merge --patch '{"spec":{"claimRef":null}}'
 fi
-kubectl --namespace "$NS" wait pvc/bound --for=jsonpath='{.status.phase}'=Bound --timeout=60s
+kubectl --namespace "$NS" wait pvc/bound --for=jsonpath='{.status.phase}'=Bound --timeout=180s

@@ -2,4 +2,4 @@
 if [ "$(kubectl get pv chosen-by-a-person --output=jsonpath='{.status.phase}')" = Released ]; then
   kubectl patch pv chosen-by-a-person --type=merge --patch '{"spec":{"claimRef":null}}'
 fi
-kubectl --namespace "$NS" wait pvc/pre-bound --for=jsonpath='{.status.phase}'=Bound --timeout=60s
+kubectl --namespace "$NS" wait pvc/pre-bound --for=jsonpath='{.status.phase}'=Bound --timeout=180s

@@ -1,2 +1,2 @@
-kubectl --namespace "$NS" wait pvc/waiting --timeout=60s \
+kubectl --namespace "$NS" wait pvc/waiting --timeout=180s \
   --for=jsonpath='{.metadata.annotations.volume\.kubernetes\.io/storage-provisioner}'=csi.example.com

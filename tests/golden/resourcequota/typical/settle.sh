@@ -1,1 +1,1 @@
-kubectl --namespace tight wait resourcequota/typical --for=jsonpath='{.status.hard.pods}'=50 --timeout=60s
+kubectl --namespace tight wait resourcequota/typical --for=jsonpath='{.status.hard.pods}'=50 --timeout=180s

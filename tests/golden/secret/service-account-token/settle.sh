@@ -1,1 +1,1 @@
-kubectl --namespace "$NS" wait secret/service-account-token --for=jsonpath='{.data.token}' --timeout=60s
+kubectl --namespace "$NS" wait secret/service-account-token --for=jsonpath='{.data.token}' --timeout=180s

@@ -1,1 +1,1 @@
-kubectl wait validatingadmissionpolicy/replicas --for=jsonpath='{.status.observedGeneration}'=1 --timeout=60s
+kubectl wait validatingadmissionpolicy/replicas --for=jsonpath='{.status.observedGeneration}'=1 --timeout=180s

@@ -76,8 +76,8 @@ impl Guarded {
             &["--server-side"],
             &reverser_api::crd_yaml::crds_yaml(),
         );
-        let wait = ["wait", "--for=condition=Established", "crd", "--all"];
-        command::run(plane.kubectl(User::Admin).args(wait));
+        let kinds = reverser_api::crd_yaml::crds().into_iter();
+        plane.await_kinds(kinds.filter_map(|crd| crd.metadata.name));
         for (kind, spec) in [
             (
                 "GitRepoConfig",
@@ -173,7 +173,8 @@ impl Guarded {
     fn metric(&self, series: &str) -> u64 {
         let url = format!("http://127.0.0.1:{}/metrics", self.metrics.number());
         let mut curl = Command::new("curl");
-        curl.args(["--silent", "--fail", &url]).stdin(Stdio::null());
+        curl.args(["--silent", "--fail", "--noproxy", "*", &url]);
+        curl.stdin(Stdio::null());
         let scrape = String::from_utf8(curl.output().unwrap().stdout).unwrap();
         let value = scrape.lines().find_map(|line| {
             let rest = line.strip_prefix("gitopsreverser_")?.strip_prefix(series)?;

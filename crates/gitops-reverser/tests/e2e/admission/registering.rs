@@ -5,7 +5,7 @@ use reverser_testkit::{command, wait};
 use serde_json::{Value, json};
 
 use super::webhook::{SOON, Webhook};
-use crate::operator::installation::Installation;
+use crate::operator::installation::{Installation, await_right};
 
 /// An operator with a webhook, which both run.
 pub(super) fn installed(name: &str) -> (Installation, Webhook) {
@@ -215,6 +215,7 @@ fn grant(world: &Installation, user: &str, groups: &[&str]) {
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
         "subjects": [{"kind": "User", "name": user}],
     }));
+    await_right(&world.plane, user, &["get", "namespaces"]);
 }
 
 #[test]

@@ -32,6 +32,12 @@ const LIFETIMES: Lifetimes = Lifetimes {
 /// More than the connections that an API server keeps: some are new all the time.
 const WRITERS: usize = 40;
 
+/// Between two changes of a writer: no call may wait for the machine longer than a webhook may take.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// All lifetimes, and what a busy machine adds.
+const ENOUGH: Duration = Duration::from_mins(4);
+
 /// What the API server counts about our webhooks: calls that were answered, and all others.
 async fn calls(client: &kube::Client) -> (f64, f64) {
     let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
@@ -80,6 +86,7 @@ async fn write(client: &kube::Client, namespace: &str, stop: &AtomicBool) -> u32
                     .await
                     .unwrap();
                 done.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(PAUSE).await;
             }
         }
     });
@@ -91,7 +98,7 @@ async fn write(client: &kube::Client, namespace: &str, stop: &AtomicBool) -> u32
 async fn watch_certificates(client: &kube::Client, namespace: &str) -> String {
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let (mut authorities, mut serving) = (BTreeSet::new(), BTreeSet::new());
-    let enough = wait::until("two authorities came and went", SOON, async || {
+    let enough = wait::until("two authorities came and went", ENOUGH, async || {
         let name = format!("{namespace}-webhook-certificate");
         let secret = api.get(&name).await.unwrap();
         let mut data = secret.data.unwrap();

@@ -11,6 +11,7 @@ use reverser_testkit::control_plane::User;
 use reverser_testkit::wait;
 use serde_json::json;
 
+use super::restarts::patient;
 use super::stage::Stage;
 
 const USERS: usize = 8;
@@ -49,7 +50,7 @@ async fn work(api: Api<ConfigMap>, user: usize, updates: usize) -> usize {
 fn not_one_commit_of_a_crowd_names_a_wrong_user() {
     let updates = std::env::var("REVERSER_CROWD").ok();
     let updates = updates.map_or(UPDATES, |updates| updates.parse().unwrap());
-    let stage = Stage::start("crowd");
+    let stage = Stage::on(patient("crowd"));
     let maps: Vec<_> = (0..OBJECTS)
         .map(|index| stage.config_map(&format!("shared-{index}"), "start"))
         .collect();

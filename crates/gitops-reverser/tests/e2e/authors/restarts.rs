@@ -13,7 +13,7 @@ use super::stage::{SOON, Stage};
 use crate::operator::installation::Installation;
 
 /// An installation that remembers records however long a busy machine takes.
-fn patient(name: &str) -> Installation {
+pub(super) fn patient(name: &str) -> Installation {
     let mut installation = Installation::prepare(name);
     let limits = StoreLimits {
         ttl: Duration::from_mins(10),

@@ -256,8 +256,8 @@ fn who_writes_another_version_of_a_custom_resource_than_is_watched_is_named() {
     let stage = Stage::start("versions");
     let crd = definition(GROUP, "Widget", &[("v1alpha1", true), ("v1", true)]);
     stage.apply(&crd);
-    let established = format!("crd/widgets.{GROUP}");
-    stage.kubectl(&["wait", "--for=condition=Established", &established]);
+    let widgets = format!("widgets.{GROUP}");
+    stage.plane.await_kinds([&widgets]);
     let rules = json!([{"apiGroups": [GROUP], "resources": ["widgets"]}]);
     stage.apply(&stage.rule("widgets", &rules));
     let path = |name: &str| format!("{GROUP}/v1/widgets/{}/{name}.yaml", stage.namespace);
@@ -310,7 +310,7 @@ fn who_writes_another_version_of_a_custom_resource_than_is_watched_is_named() {
     });
     // About what goes with its definition, the API server asks nobody.
     let [last] = &stage.after(&path("probe"), 1, || {
-        stage.does(User::Bob, &["delete", &established, "--wait=false"]);
+        stage.does(User::Bob, &["delete", "crd", &widgets, "--wait=false"]);
     })[..] else {
         panic!("one commit was asked for");
     };

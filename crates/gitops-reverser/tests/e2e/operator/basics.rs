@@ -74,10 +74,17 @@ fn deleting_a_rule_removes_its_files_and_leaves_those_of_others() {
     world.apply(&world.rule("accounts", &json!([{"resources": ["resourcequotas"]}])));
     world.kubectl(&["create", "quota", "limit", "--hard=pods=3"]);
     world.await_names(&["web"]);
+    let quota = format!("core/v1/resourcequotas/{}/limit.yaml", world.namespace);
+    soon("the quota's file", || {
+        let files = world.files();
+        files
+            .contains_key(&quota)
+            .then_some(())
+            .ok_or("none".into())
+    });
     world.kubectl(&["delete", "watchrule", "all"]);
     world.await_names(&[]);
     let files: Vec<String> = world.files().into_keys().collect();
-    let quota = format!("core/v1/resourcequotas/{}/limit.yaml", world.namespace);
     assert_eq!(files, ["README.md", &quota]);
     assert!(
         world

@@ -1,5 +1,7 @@
 //! Custom resources: their definitions come, change and go while the operator runs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::installation::{Installation, soon};
@@ -38,6 +40,9 @@ pub(crate) fn definition(group: &str, kind: &str, versions: &[(&str, bool)]) -> 
 
 const GROUP: &str = "shop.example.com";
 
+/// A server may tell of a definition before it shows the type: then it is looked for again.
+pub(crate) const REFRESH: Duration = Duration::from_secs(5);
+
 fn order(world: &Installation, name: &str) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": "IceCreamOrder",
@@ -56,7 +61,9 @@ fn orders(world: &Installation, version: &str) -> [Expected; 1] {
 
 #[test]
 fn custom_resources_are_followed_from_the_coming_to_the_going_of_their_definition() {
-    let world = Installation::start("orders");
+    let mut world = Installation::prepare("orders");
+    world.settings.discovery_refresh = REFRESH;
+    world.run();
     world.apply(&world.rule(
         "rule",
         &json!([{"apiGroups": [GROUP], "resources": ["icecreamorders"]}]),
@@ -67,8 +74,8 @@ fn custom_resources_are_followed_from_the_coming_to_the_going_of_their_definitio
     assert!(message.contains("icecreamorders"), "{message}");
 
     world.apply(&definition(GROUP, "IceCreamOrder", &[("v1", true)]));
-    let crd = format!("crd/icecreamorders.{GROUP}");
-    world.kubectl(&["wait", "--for=condition=Established", &crd]);
+    let crd = format!("icecreamorders.{GROUP}");
+    world.plane.await_kinds([&crd]);
     let names: Vec<String> = (0..12).map(|number| format!("order-{number}")).collect();
     let objects: Vec<Value> = names.iter().map(|name| order(&world, name)).collect();
     world.create_all(&objects);
@@ -113,7 +120,7 @@ fn custom_resources_are_followed_from_the_coming_to_the_going_of_their_definitio
     assert_eq!(world.commits(), before + 2);
     world.await_ready("gitdestination/prod", "True", "InSync");
 
-    world.kubectl(&["delete", &crd]);
+    world.kubectl(&["delete", "crd", &crd]);
     world.await_mirror(&[]);
     world.await_ready("watchrule/rule", "True", "Watching");
 }
@@ -123,8 +130,8 @@ fn files_of_a_definition_that_went_while_the_operator_was_down_go() {
     let mut world = Installation::prepare("absent");
     let group = format!("{}.example.com", world.namespace);
     world.apply(&definition(&group, "Thing", &[("v1", true)]));
-    let crd = format!("crd/things.{group}");
-    world.kubectl(&["wait", "--for=condition=Established", &crd]);
+    let crd = format!("things.{group}");
+    world.plane.await_kinds([&crd]);
     let things: Vec<Value> = (0..3)
         .map(|number| {
             json!({
@@ -143,22 +150,20 @@ fn files_of_a_definition_that_went_while_the_operator_was_down_go() {
     let expected = Expected::new(&group, "v1", "things", "Thing").within(&world.namespace);
     world.await_mirror(&[expected, Expected::config_maps(&world.namespace)]);
     world.stop();
-    world.kubectl(&["delete", &crd]);
+    world.kubectl(&["delete", "crd", &crd]);
     world.run();
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
 }
 
 #[test]
 fn a_new_default_of_a_definition_reaches_files_whose_objects_have_no_new_version() {
-    let world = Installation::start("default");
+    let mut world = Installation::prepare("default");
+    world.settings.discovery_refresh = REFRESH;
+    world.run();
     let group = format!("{}.example.com", world.namespace);
     let mut crd = definition(&group, "Thing", &[("v1", true)]);
     world.apply(&crd);
-    world.kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        &format!("crd/things.{group}"),
-    ]);
+    world.plane.await_kinds([format!("things.{group}")]);
     world.create_all(&[json!({
         "apiVersion": format!("{group}/v1"), "kind": "Thing",
         "metadata": {"name": "thing", "namespace": world.namespace}, "spec": {"number": 1},

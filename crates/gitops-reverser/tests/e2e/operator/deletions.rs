@@ -94,12 +94,14 @@ fn prune_modes_keep_what_was_not_seen_to_go() {
     world.apply(&prune("OnEvent"));
     let never = prune("Never");
     world.kubectl(&["delete", "configmap", "object-000"]);
+    // Its file shows that everything is listed.
+    world.apply(&world.config_map("fresh", "x"));
     world.run();
-    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_file("fresh", "value: x");
     world.assert_quiet();
-    assert_eq!(world.names().len(), 3, "its deletion was not seen");
+    assert_eq!(world.names().len(), 4, "its deletion was not seen");
     world.kubectl(&["delete", "configmap", "object-001"]);
-    world.await_names(&["object-000", "object-002"]);
+    world.await_names(&["fresh", "object-000", "object-002"]);
     world.apply(&never);
     soon("the new spec is observed", || {
         let observed = "jsonpath={.metadata.generation} {.status.observedGeneration}";
@@ -111,5 +113,5 @@ fn prune_modes_keep_what_was_not_seen_to_go() {
     });
     world.kubectl(&["delete", "configmap", "object-002"]);
     world.assert_quiet();
-    assert_eq!(world.names(), ["object-000", "object-002"]);
+    assert_eq!(world.names(), ["fresh", "object-000", "object-002"]);
 }

@@ -82,10 +82,10 @@ fn secrets_are_written_with_a_warning_or_skipped() {
     let secrets = Expected::new("", "v1", "secrets", "Secret").within(&world.namespace);
     world.await_mirror(&[secrets]);
     let warning = r#"jsonpath={.status.conditions[?(@.type=="SecretsReadable")].status}"#;
-    assert_eq!(
-        world.kubectl(&["get", "gitdestination", "prod", "-o", warning]),
-        "True"
-    );
+    soon("a warning", || {
+        let status = world.kubectl(&["get", "gitdestination", "prod", "-o", warning]);
+        (status == "True").then_some(()).ok_or(status)
+    });
 
     let skip = json!({"secrets": {"mode": "Skip"}});
     world.apply(&world.destination("prod", "clusters/prod", &skip));

@@ -37,7 +37,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// How long anything may take that takes well under a second.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
 
 /// The plane that all tests share, or one of the test's own.
 pub(crate) enum Plane {
@@ -144,7 +144,9 @@ impl Installation {
     /// that it is in.
     pub(crate) fn be_a_release(&mut self, name: &str, values: &[&str]) {
         self.apply_of_release(name, &["serviceaccount", "rbac"], values);
-        self.config.auth_info.impersonate = Some(format!("system:serviceaccount:{name}:{name}"));
+        let user = format!("system:serviceaccount:{name}:{name}");
+        await_rights(&self.plane, &user, name);
+        self.config.auth_info.impersonate = Some(user);
         name.clone_into(&mut self.config.default_namespace);
         name.clone_into(&mut self.settings.namespace);
     }
@@ -167,7 +169,14 @@ impl Installation {
     /// Sets what these flags say, as the command line reads them, and the defaults of all others.
     pub(crate) fn configure(&mut self, flags: &[&str]) {
         let work_dir = format!("--work-dir={}", self.settings.work_dir.display());
-        let own = [&work_dir, "--allow-url-schemes=file", "--git-poll-sec=2"];
+        // Others on this plane would compete for the same Lease.
+        let alone = "--leader-elect=false";
+        let own = [
+            &work_dir,
+            alone,
+            "--allow-url-schemes=file",
+            "--git-poll-sec=2",
+        ];
         let line = ["gitops-reverser", "controller"].into_iter();
         let parsed = CommandLine::parse_from(line.chain(own).chain(flags.iter().copied()));
         let Command::Controller(arguments) = parsed.command else {
@@ -315,9 +324,12 @@ impl Installation {
             let client = self.plane.client(User::Alice).unwrap();
             let api: Api<ConfigMap> = Api::namespaced(client, &self.namespace);
             let list = ListParams::default().labels(selector);
-            api.delete_collection(&DeleteParams::default(), &list)
-                .await
-                .unwrap();
+            // A server with much to do gives up on many of them in the middle.
+            wait::until("the deletion", SOON, async || {
+                api.delete_collection(&DeleteParams::default(), &list).await
+            })
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
         });
     }
 
@@ -472,6 +484,23 @@ fn settings(folder: &TempDir) -> OperatorSettings {
     }
 }
 
+/// Waits until the API server goes by a right that somebody was given: it hears of it later.
+#[track_caller]
+pub(crate) fn await_right(plane: &ControlPlane, user: &str, right: &[&str]) {
+    soon(&format!("{user} may {right:?}"), || {
+        let mut kubectl = plane.kubectl(User::Admin);
+        let asked = kubectl.args(["auth", "can-i", "--as", user]).args(right);
+        command::try_run(asked).map_err(|error| error.to_string())
+    });
+}
+
+/// The same for the rights of an operator in its namespace: one of each binding.
+fn await_rights(plane: &ControlPlane, user: &str, namespace: &str) {
+    await_right(plane, user, &["get", "namespaces"]);
+    await_right(plane, user, &["list", "configmaps", "--all-namespaces"]);
+    await_right(plane, user, &["create", "leases", "-n", namespace]);
+}
+
 /// What the manifests install, but for the pods: the operator runs here.
 fn install(plane: &ControlPlane) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/read-all");
@@ -484,9 +513,7 @@ fn install(plane: &ControlPlane) {
     let manifests = manifests.join("\n---\n");
     let apply = ["apply", "--server-side", "-f", "-"];
     command::run_with_input(plane.kubectl(User::Admin).args(apply), manifests.as_bytes());
-    let mut wait = plane.kubectl(User::Admin);
-    wait.args(["wait", "--for=condition=Established", "--timeout=30s"]);
-    let names = reverser_api::crd_yaml::crds().into_iter();
-    let names = names.map(|crd| format!("crd/{}", crd.metadata.name.unwrap()));
-    command::run(wait.args(names));
+    let kinds = reverser_api::crd_yaml::crds().into_iter();
+    plane.await_kinds(kinds.filter_map(|crd| crd.metadata.name));
+    await_rights(plane, OPERATOR, "gitops-reverser");
 }

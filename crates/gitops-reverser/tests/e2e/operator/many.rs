@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::custom_resources::definition;
+use super::custom_resources::{REFRESH, definition};
 use super::installation::{Installation, soon};
 use super::oracle::Expected;
 
@@ -38,7 +38,9 @@ fn a_list_of_many_pages_is_one_commit_and_a_thousand_orphans_go_in_one_cycle() {
 
 #[test]
 fn sixty_types_are_followed_at_once() {
-    let world = Installation::start("types");
+    let mut world = Installation::prepare("types");
+    world.settings.discovery_refresh = REFRESH;
+    world.run();
     let group = format!("{}.example.com", world.namespace);
     let kinds: Vec<String> = (0..60).map(|number| format!("Kind{number}")).collect();
     let definitions: Vec<Value> = kinds
@@ -47,18 +49,9 @@ fn sixty_types_are_followed_at_once() {
         .collect();
     world.apply(&world.rule("rule", &json!([{"apiGroups": [group], "resources": ["*"]}])));
     world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}));
-    let names: Vec<String> = kinds
-        .iter()
-        .map(|kind| format!("crd/{}s.{group}", kind.to_lowercase()))
-        .collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    world.kubectl(
-        &[
-            &["wait", "--for=condition=Established", "--timeout=60s"],
-            &names[..],
-        ]
-        .concat(),
-    );
+    let names = kinds.iter().map(|kind| kind.to_lowercase());
+    let names = names.map(|kind| format!("{kind}s.{group}"));
+    world.plane.await_kinds(names);
     let objects: Vec<Value> = kinds
         .iter()
         .map(|kind| {
@@ -84,14 +77,12 @@ fn sixty_types_are_followed_at_once() {
 
 #[test]
 fn rules_of_several_tenants_on_one_type_share_one_watch() {
-    let world = Installation::start("shared");
+    let mut world = Installation::prepare("shared");
+    world.settings.discovery_refresh = REFRESH;
+    world.run();
     let group = format!("{}.example.com", world.namespace);
     world.apply(&definition(&group, "Thing", &[("v1", true)]));
-    world.kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        &format!("crd/things.{group}"),
-    ]);
+    world.plane.await_kinds([format!("things.{group}")]);
     let open = json!({"accessPolicy": {"namespacedRules": {"mode": "AllNamespaces"}}});
     world.apply(&world.repo("repo", &open));
     world.apply(&world.destination("prod", "clusters/prod", &open));

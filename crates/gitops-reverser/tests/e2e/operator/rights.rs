@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::installation::{Installation, soon};
+use super::installation::{Installation, await_right, soon};
 use super::oracle::Expected;
 
 /// Makes the operator a user with these further rights in some namespaces, beside those that it
@@ -27,6 +27,7 @@ fn confine(world: &mut Installation, readable: &[&str]) -> String {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
         "subjects": [{"kind": "User", "name": user}],
     }));
+    await_right(&world.plane, &user, &["get", "namespaces"]);
     for namespace in readable {
         let_read(world, &user, namespace);
     }
@@ -52,6 +53,7 @@ fn let_read(world: &Installation, user: &str, namespace: &str) {
         user,
     ];
     world.kubectl(&[&["-n", namespace], &binding[..]].concat());
+    await_right(&world.plane, user, &["list", "configmaps", "-n", namespace]);
 }
 
 /// How many watches of ConfigMaps everywhere the operator has begun.

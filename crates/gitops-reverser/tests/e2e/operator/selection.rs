@@ -1,5 +1,7 @@
 //! Which objects a rule means, and which changes of them.
 
+use std::time::Duration;
+
 use reverser_core::noise::NoiseFilter;
 use serde_json::{Value, json};
 
@@ -97,8 +99,10 @@ fn without_resources_desired_state_is_meant_and_the_rest_only_if_it_is_named() {
     ));
     await_resources(&world, &["services"]);
     let ignored = r#"jsonpath={.status.conditions[?(@.type=="SubresourcesIgnored")].message}"#;
-    let message = world.kubectl(&["get", "watchrule", "rule", "-o", ignored]);
-    assert!(message.contains("pods/log"), "{message}");
+    soon("what is ignored is named", || {
+        let message = world.kubectl(&["get", "watchrule", "rule", "-o", ignored]);
+        message.contains("pods/log").then_some(()).ok_or(message)
+    });
 }
 
 #[test]
@@ -227,7 +231,11 @@ fn operations_filter_which_differences_are_followed() {
 
 #[test]
 fn a_folder_that_is_applied_becomes_few_commits() {
-    let world = Installation::start("folder");
+    let mut world = Installation::prepare("folder");
+    // However long a busy machine takes from one object to the next.
+    world.settings.limits.quiet = Duration::from_secs(5);
+    world.settings.limits.max_wait = Duration::from_mins(2);
+    world.run();
     world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
     world.await_ready("gitdestination/prod", "True", "InSync");
     let before = world.commits();

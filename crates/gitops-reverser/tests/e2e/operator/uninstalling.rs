@@ -33,7 +33,10 @@ fn deleting_the_definitions_makes_no_commit_and_installing_again_loses_nothing()
         let mut kubectl = world.plane.kubectl(User::Admin);
         let apply = kubectl.args(["apply", "--server-side", "-f", "-"]);
         command::run_with_input(apply, crds.as_bytes());
-        world.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]);
+        let kinds = reverser_api::crd_yaml::crds().into_iter();
+        world
+            .plane
+            .await_kinds(kinds.filter_map(|crd| crd.metadata.name));
         world.assert_quiet();
         assert_eq!(world.commits(), before, "no rule was deleted by anybody");
         world.apply(&world.repo("repo", &json!({})));

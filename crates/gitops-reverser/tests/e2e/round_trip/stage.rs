@@ -203,11 +203,10 @@ impl Stage {
 
     /// Custom resources are refused as long as their kind is not served.
     fn await_definitions(&self) {
-        let definitions = run(self.kubectl().args(["get", "crd", "--output=name"])).stdout;
+        let names = "jsonpath={.items[*].metadata.name}";
+        let definitions = run(self.kubectl().args(["get", "crd", "--output", names])).stdout;
         if !definitions.is_empty() {
-            let mut wait = self.kubectl();
-            wait.args(["wait", "--for=condition=Established"]);
-            run(wait.args(definitions.lines()));
+            self.plane.await_kinds(definitions.split_whitespace());
         }
     }
 

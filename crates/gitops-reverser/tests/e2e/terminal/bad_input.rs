@@ -174,15 +174,10 @@ fn a_folder_inside_of_another_tools_folder_is_refused() {
     let world = World::new("inside");
     world.mirror(&["--folder", "clusters/prod"]);
     let commit = |path: &str| {
-        let script = format!(
-            "set -e; git clone -q backup work; mkdir -p work/$(dirname {path}); touch work/{path}; \
-             git -C work add .; git -C work -c user.name=x -c user.email=x@y commit -qm x; \
-             git -C work push -q; rm -rf work"
-        );
-        let mut shell = std::process::Command::new("sh");
-        reverser_testkit::command::run(
-            shell.args(["-c", &script]).current_dir(world.folder.path()),
-        );
+        world.shell(&format!(
+            "git clone -q backup work; mkdir -p work/$(dirname {path}); touch work/{path}; \
+             git -C work add .; git -C work commit -qm x; git -C work push -q; rm -rf work"
+        ));
     };
     commit("charts/web/Chart.yaml");
     let run = world.run(&[

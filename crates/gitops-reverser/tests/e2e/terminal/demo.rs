@@ -127,7 +127,10 @@ fn on_the_users_own_cluster_the_demo_asks_tidies_up_and_takes_nothing_that_is_th
 fn without_a_control_plane_the_demo_says_where_to_get_one() {
     let world = World::empty("demo-none");
     let copy = world.folder.path().join("gitops-reverser");
-    std::fs::copy(assert_cmd::cargo::cargo_bin!("gitops-reverser"), &copy).unwrap();
+    // By another process: a file that this one has open for writing cannot be run, and neither can
+    // one that a process started meanwhile has inherited.
+    let program = assert_cmd::cargo::cargo_bin!("gitops-reverser");
+    command::run(Command::new("cp").arg(program).arg(&copy));
     let run = run(Command::new(copy).args(["demo", "--once"]));
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(

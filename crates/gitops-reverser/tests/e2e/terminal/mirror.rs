@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::world::{OnTerminal, SOON, Started, World};
+use crate::operator::installation::await_right;
 
 #[test]
 fn one_pass_creates_the_repository_and_a_second_one_changes_nothing() {
@@ -139,8 +140,14 @@ fn types_that_may_not_be_listed_are_named_and_their_files_stay() {
         "--resource=configmaps",
     ]);
     world.kubectl(&["create", "rolebinding", "reader", "--role=reader", &reader]);
+    let user = format!("reader-of-{}", world.namespace);
+    await_right(
+        &world.plane,
+        &user,
+        &["list", "configmaps", "-n", &world.namespace],
+    );
     world.kubectl(&["delete", "configmap", "settings"]);
-    let kubeconfig = world.impersonating(&format!("reader-of-{}", world.namespace));
+    let kubeconfig = world.impersonating(&user);
     let run = world.run(&[
         "mirror",
         "--repo",
@@ -278,11 +285,7 @@ fn files_of_a_type_that_is_gone_go_in_one_pass() {
         world.kubectl(&["apply", "-f", &file]);
     };
     apply(&definition("parcels"));
-    world.kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        "crd/parcels.gone.example.com",
-    ]);
+    world.plane.await_kinds(["parcels.gone.example.com"]);
     apply(r#"{"apiVersion":"gone.example.com/v1","kind":"parcels","metadata":{"name":"one"}}"#);
     world.kubectl(&["create", "configmap", "stays", "--from-literal=a=b"]);
     world.mirror(&["--include", "*"]);

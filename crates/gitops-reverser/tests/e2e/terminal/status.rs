@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::world::{OnTerminal, Started, World};
-use crate::operator::installation::Installation;
+use crate::operator::installation::{Installation, soon};
 
 fn world_of(installation: &Installation) -> World {
     World::in_namespace(&installation.namespace)
@@ -19,6 +19,13 @@ fn destinations_rules_and_what_is_wrong_are_shown_in_one_place() {
     installation.await_names(&["one"]);
     installation.await_ready("gitdestination/prod", "True", "InSync");
     installation.await_ready("watchrule/all", "True", "Watching");
+    // The push is seen before its status.
+    soon("the object in the status", || {
+        let told = "jsonpath={.status.objects} {.status.lastPushedCommit}";
+        let told = installation.kubectl(&["get", "gitdestination/prod", "-o", told]);
+        let shown = told.starts_with("1 ") && told.len() > 2;
+        shown.then_some(()).ok_or(told)
+    });
     let world = world_of(&installation);
     let arguments = ["status", "-n", &installation.namespace];
     let run = world.run(&arguments);

@@ -79,11 +79,10 @@ fn a_file_in_another_form_is_the_same_and_other_peoples_files_do_not_count() {
     world.mirror(&["--include", "configmaps"]);
     let file = format!("core/v1/configmaps/{}/settings.yaml", world.namespace);
     let script = format!(
-        "set -e; git clone -q backup work; cd work; sed -i '1i # a comment' {file}; touch README.md; \
-         git add .; git -c user.name=x -c user.email=x@y commit -qm x; git push -q"
+        "git clone -q backup work; cd work; sed -i '1i # a comment' {file}; touch README.md; \
+         git add .; git commit -qm x; git push -q"
     );
-    let mut shell = std::process::Command::new("sh");
-    reverser_testkit::command::run(shell.args(["-c", &script]).current_dir(world.folder.path()));
+    world.shell(&script);
     let run = verify(&world, &["--include", "configmaps"]);
     assert_eq!(
         (run.code, &*run.stdout),

@@ -4,11 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use reverser_testkit::command;
 use reverser_testkit::control_plane::{ControlPlane, SharedPlane, User};
+use reverser_testkit::git_server::sealed_git;
 use reverser_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -125,9 +127,21 @@ impl World {
     }
 
     pub(super) fn git(&self, arguments: &[&str]) -> String {
-        let mut git = Command::new("git");
-        git.current_dir(self.folder.path().join("backup"));
+        let mut git = sealed_git(&self.folder.path().join("backup"));
         command::run(git.args(arguments)).stdout
+    }
+
+    /// A script in the folder, whose git knows nothing of this machine; it ends at the first failure.
+    pub(super) fn shell(&self, script: &str) {
+        let git = sealed_git(self.folder.path());
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]).current_dir(self.folder.path());
+        shell.env_clear();
+        shell.envs(
+            git.get_envs()
+                .filter_map(|(key, value)| Some((key, value?))),
+        );
+        command::run(&mut shell);
     }
 
     pub(super) fn files(&self) -> Vec<String> {
@@ -278,7 +292,8 @@ fn gather(mut stream: impl std::io::Read + Send + 'static) -> JoinHandle<String>
 pub(super) struct OnTerminal {
     child: Child,
     master: File,
-    seen: std::sync::Arc<std::sync::Mutex<String>>,
+    seen: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl OnTerminal {
@@ -309,24 +324,24 @@ impl OnTerminal {
             .unwrap();
         drop(command);
         let master = File::from(master);
-        let seen = std::sync::Arc::<std::sync::Mutex<String>>::default();
-        let (mut reader, shared) = (master.try_clone().unwrap(), seen.clone());
-        std::thread::spawn(move || {
+        let seen = Arc::<Mutex<Vec<u8>>>::default();
+        let (mut screen, shared) = (master.try_clone().unwrap(), seen.clone());
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            while let Ok(length @ 1..) = reader.read(&mut bytes) {
-                let text = String::from_utf8_lossy(&bytes[..length]);
-                shared.lock().unwrap().push_str(&text);
+            while let Ok(length @ 1..) = screen.read(&mut bytes) {
+                shared.lock().unwrap().extend(&bytes[..length]);
             }
         });
         Self {
             child,
             master,
             seen,
+            reader,
         }
     }
 
     pub(super) fn seen(&self) -> String {
-        self.seen.lock().unwrap().clone()
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
     #[track_caller]
@@ -353,6 +368,9 @@ impl OnTerminal {
 
     pub(super) fn end(mut self) -> (Option<i32>, String) {
         let status = ended(&mut self.child);
+        // The last words are there when the terminal ends; another process may hold on to it.
+        let read = || self.reader.is_finished();
+        let _ = wait::until_blocking("the last words", Duration::from_secs(5), read);
         (status.code(), self.seen())
     }
 }

@@ -67,6 +67,13 @@ impl Bench {
         Self::with_workers(24, 5)
     }
 
+    /// Whose batches end so late that a busy machine has told all of it, once the branch was looked at.
+    pub(super) fn patient() -> Self {
+        let mut bench = Self::new();
+        bench.settings.limits.quiet = Duration::from_secs(2);
+        bench
+    }
+
     pub(super) fn with_workers(global: usize, per_repo: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let repository = BareRepository::create(folder.path(), "repo.git");

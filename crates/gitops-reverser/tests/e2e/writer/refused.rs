@@ -81,11 +81,12 @@ fn an_object_that_is_refused_alone_is_set_aside_where_others_have_passed() {
 
 #[test]
 fn a_server_that_refuses_everything_is_quoted_and_tried_again() {
-    let bench = Bench::new();
+    let bench = Bench::patient();
     bench
         .repository
         .hook("pre-receive", "echo 'the quota is used up' >&2; exit 1");
     let writer = bench.run();
+    writer.await_failure("prod", "");
     for name in 0..30 {
         writer.put(&format!("web-{name}"), "one");
     }
