@@ -91,3 +91,4 @@ setup: control-plane ## Install what the tests need beside Rust, Go, git and pyt
 	@hack/control-plane/build.sh helm kubeconform
 	@hack/setup-python.sh >/dev/null
 	@hack/setup-git-servers.sh
+	@hack/setup-redis.sh

@@ -1,6 +1,8 @@
 //! Who made changes: here meet what the webhook learns and what the watch shows.
 
 mod author_map;
+/// Records that all replicas share.
+pub mod shared_records;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,16 +10,60 @@ use std::time::Instant;
 
 use reverser_core::admission_record::AdmissionRecord;
 use reverser_core::attribution::{Attributor, Origin, StoreLimits, Transition};
+use tokio::sync::{oneshot, watch};
 
 pub use self::author_map::{AuthorMapName, follow as follow_author_map};
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::RecordsEvicted;
+
+/// Where it is remembered who tried what. Two do: [`Attribution`] for this replica alone, and
+/// [`shared_records::SharedRecords`] for all of them.
+pub trait TakeRecords: Send + Sync {
+    /// Takes a record, at once. If somebody else shall keep it too, gives what tells that it does.
+    fn take(&self, record: AdmissionRecord) -> Option<Kept>;
+}
+
+impl TakeRecords for Attribution {
+    fn take(&self, record: AdmissionRecord) -> Option<Kept> {
+        self.record(record);
+        None
+    }
+}
+
+/// Whoever wants to see records.
+impl<F: Fn(AdmissionRecord) + Send + Sync> TakeRecords for F {
+    fn take(&self, record: AdmissionRecord) -> Option<Kept> {
+        self(record);
+        None
+    }
+}
+
+/// Tells when a record is kept elsewhere.
+pub struct Kept {
+    kept: oneshot::Receiver<()>,
+    answers: Arc<AtomicBool>,
+}
+
+impl Kept {
+    fn new(kept: oneshot::Receiver<()>, answers: Arc<AtomicBool>) -> Self {
+        Self { kept, answers }
+    }
+
+    /// Waits for that, but not for long; whoever waited in vain spares others the wait.
+    pub async fn wait(self) {
+        let wait = tokio::time::timeout(shared_records::LONGEST_WAIT_FOR_STORE, self.kept);
+        if wait.await.is_err() {
+            self.answers.store(false, Ordering::Relaxed);
+        }
+    }
+}
 
 /// The records and the changes that wait for theirs. Cheap to clone: all clones are the same one.
 #[derive(Clone)]
 pub struct Attribution {
     attributor: Arc<Mutex<Attributor>>,
     listening: Arc<AtomicBool>,
+    store_trouble: Arc<watch::Sender<Option<String>>>,
     telemetry: Option<Telemetry>,
 }
 
@@ -27,6 +73,7 @@ impl Default for Attribution {
         Self {
             attributor: Arc::new(Mutex::new(Attributor::new(StoreLimits::default()))),
             listening: Arc::default(),
+            store_trouble: Arc::new(watch::channel(None).0),
             telemetry: None,
         }
     }
@@ -39,6 +86,7 @@ impl Attribution {
         Self {
             attributor: Arc::new(Mutex::new(Attributor::new(limits))),
             listening: Arc::default(),
+            store_trouble: Arc::new(watch::channel(None).0),
             telemetry: Some(telemetry),
         }
     }
@@ -53,6 +101,17 @@ impl Attribution {
     #[must_use]
     pub fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
+    }
+
+    /// Why the store that replicas share cannot be used, while it cannot.
+    #[must_use]
+    pub fn store_trouble(&self) -> watch::Receiver<Option<String>> {
+        self.store_trouble.subscribe()
+    }
+
+    fn set_store_trouble(&self, trouble: Option<String>) {
+        self.store_trouble
+            .send_if_modified(|known| std::mem::replace(known, trouble) != *known);
     }
 
     /// Takes what a webhook has learnt. Waits for nothing.
@@ -78,7 +137,8 @@ impl Attribution {
     }
 
     /// Whether anybody is known to have tried anything with an object.
-    pub(crate) fn knows(&self, uid: &str) -> bool {
+    #[must_use]
+    pub fn knows(&self, uid: &str) -> bool {
         self.is_listening() && self.attributor().knows(uid)
     }
 

@@ -34,7 +34,7 @@ pub use self::ends::{Ends, StartWriter, WriterStart};
 use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
-pub use self::redacting::{KeySource, key_of_operator};
+pub use self::redacting::{KeySource, installation_key, key_of_operator};
 pub use self::standing_by::{BranchTurns, Replicas};
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;
@@ -299,6 +299,7 @@ pub async fn run_between(
         }
         None => Authors::unknown(),
     };
+    let store_trouble = attribution.store_trouble();
     let mut operator = Operator {
         dispatcher: Dispatcher::new(settings.noise.clone(), attribution),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
@@ -322,6 +323,7 @@ pub async fn run_between(
         configuration,
         served,
         reports,
+        store_trouble,
     };
     let result = operator.work(inputs, &mut parts, shutdown).await;
     if result.is_ok() {
@@ -340,6 +342,7 @@ struct Inputs {
     configuration: watch::Receiver<Option<Arc<Configuration>>>,
     served: watch::Receiver<Option<Served>>,
     reports: mpsc::UnboundedReceiver<FromWriter>,
+    store_trouble: watch::Receiver<Option<String>>,
 }
 
 struct Operator {
@@ -372,6 +375,8 @@ impl Operator {
     ) -> Result<(), OperatorError> {
         let mut partly_read = tokio::time::interval(LIST_AGAIN);
         let mut rounds = tokio::time::interval(ROUND);
+        // It may be down since before this replica leads.
+        inputs.store_trouble.mark_changed();
         loop {
             self.progress.round();
             tokio::select! {
@@ -410,6 +415,14 @@ impl Operator {
                         self.watch_what_is_needed().await;
                     }
                 },
+                Ok(()) = inputs.store_trouble.changed() => {
+                    let trouble = inputs.store_trouble.borrow_and_update().clone();
+                    self.statuses.send_if_modified(|statuses| {
+                        let news = statuses.store_trouble != trouble;
+                        statuses.store_trouble = trouble;
+                        news
+                    });
+                }
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
                 () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
                     self.route().await;

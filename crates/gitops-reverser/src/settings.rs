@@ -12,6 +12,7 @@ use reverser_git::{Person, Scheme};
 
 use crate::admission::CertificateSource;
 use crate::attribution::AuthorMapName;
+use crate::attribution::shared_records::StoreAddress;
 use crate::command_line::{
     AttributionArguments, CommitArguments, ControllerArguments, DestinationArguments,
     DiscoveryArguments, GitBatchArguments, LeaseArguments, TelemetryArguments, WebhookArguments,
@@ -151,6 +152,8 @@ pub struct AttributionSettings {
     pub max_entries: usize,
     /// Where real names and addresses are written down.
     pub author_map: Option<AuthorMapName>,
+    /// Where replicas share it, if they do.
+    pub store: Option<StoreAddress>,
 }
 
 /// How the API server asks who did it.
@@ -380,6 +383,7 @@ impl Default for AttributionSettings {
             ttl,
             max_entries: entries,
             author_map: None,
+            store: None,
         }
     }
 }
@@ -387,7 +391,7 @@ impl Default for AttributionSettings {
 impl AttributionSettings {
     /// How much is remembered, and how long.
     #[must_use]
-    pub fn store(&self) -> StoreLimits {
+    pub fn limits(&self) -> StoreLimits {
         StoreLimits {
             ttl: self.ttl,
             entries: self.max_entries,
@@ -403,8 +407,15 @@ impl AttributionSettings {
             attribution_grace_ms,
             attribution_ttl_sec,
             attribution_max_entries,
+            attribution_store,
+            attribution_store_credentials_dir,
             author_map_configmap,
         } = arguments;
+        let credentials = attribution_store_credentials_dir
+            .filter(|text| !text.is_empty())
+            .map(|folder| values::folder(&folder))
+            .transpose()
+            .at("attribution-store-credentials-dir")?;
         Ok(Self {
             grace: GRACE_MILLISECONDS
                 .read_milliseconds(&attribution_grace_ms)
@@ -419,6 +430,14 @@ impl AttributionSettings {
                 .map(|name| values::config_map(&name))
                 .transpose()
                 .at("author-map-configmap")?,
+            store: match attribution_store.as_str() {
+                "memory" => None,
+                url => Some(
+                    StoreAddress::parse(url, credentials)
+                        .map_err(BadValue::Store)
+                        .at("attribution-store")?,
+                ),
+            },
         })
     }
 }

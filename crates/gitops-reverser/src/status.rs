@@ -134,6 +134,7 @@ pub fn of_destination(
     destination: Result<&Destination, &Refusal>,
     selected: Selected,
     report: Option<&Report>,
+    store_trouble: Option<&str>,
     now: &Time,
 ) -> GitDestinationStatus {
     let in_sync = report.is_some_and(|report| report.in_sync) && selected == Selected::AsReported;
@@ -180,7 +181,7 @@ pub fn of_destination(
     let old = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
     let mut conditions = standing.conditions(&old.conditions, generation, now);
-    let warnings = warnings_of(destination.ok(), report).into_iter();
+    let warnings = warnings_of(destination.ok(), report, store_trouble).into_iter();
     conditions.extend(
         warnings.map(|(type_, message)| warning(type_, message, &old.conditions, generation, now)),
     );
@@ -227,6 +228,7 @@ pub fn of_destination(
 fn warnings_of(
     destination: Option<&Destination>,
     report: Option<&Report>,
+    store_trouble: Option<&str>,
 ) -> Vec<(&'static str, String)> {
     let mut warnings = Vec::new();
     if destination.is_some_and(|destination| destination.form.secrets == SecretsMode::AsIs) {
@@ -248,6 +250,13 @@ fn warnings_of(
              names them in the message. It says: {said}. A change of the GitRepoConfig tries again"
         );
         warnings.push((destination_warning::AUTHOR_REFUSED, message));
+    }
+    if let Some(trouble) = store_trouble.filter(|_| destination.is_some()) {
+        let message = format!(
+            "the attribution store cannot be used, so that changes which another replica heard of have \
+             no author. {trouble}"
+        );
+        warnings.push((destination_warning::ATTRIBUTION_STORE_UNAVAILABLE, message));
     }
     warnings
 }

@@ -41,6 +41,9 @@ pub mod destination_warning {
         /// The Git server refuses the authors of changes: commits name the operator instead, and the
         /// person in a trailer.
         AUTHOR_REFUSED = "AuthorRefused";
+        /// The store that replicas share, of who tried to change what, cannot be used: changes that
+        /// another replica heard of have no author.
+        ATTRIBUTION_STORE_UNAVAILABLE = "AttributionStoreUnavailable";
     }
 }
 

@@ -28,8 +28,24 @@ impl RedactionKey {
         Self(bytes)
     }
 
-    /// HMAC-SHA-256 of parts, each with its length, so that no two lists of parts look the same.
+    /// A key for another purpose, which tells nothing about this one.
+    #[must_use]
+    pub fn derive(&self, purpose: &[&str]) -> [u8; 32] {
+        // No Secret has such a namespace, so no hash in a file is such a key.
+        let parts: Vec<&str> = std::iter::once("\0derived").chain(purpose.iter().copied()).collect();
+        self.mac(&parts)
+    }
+
     fn hash(&self, parts: &[&str]) -> String {
+        let mut text = String::with_capacity(64);
+        for byte in self.mac(parts) {
+            let _infallible = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    /// HMAC-SHA-256 of parts, each with its length, so that no two lists of parts look the same.
+    fn mac(&self, parts: &[&str]) -> [u8; 32] {
         let padded = |with: u8| {
             let mut block = [with; BLOCK];
             for (byte, key) in block.iter_mut().zip(self.0) {
@@ -46,11 +62,7 @@ impl RedactionKey {
         let mut outer = Sha256::new();
         outer.update(padded(0x5c));
         outer.update(inner.finalize());
-        let mut text = String::with_capacity(64);
-        for byte in outer.finalize() {
-            let _infallible = write!(text, "{byte:02x}");
-        }
-        text
+        outer.finalize().into()
     }
 
     /// Replaces the values of a Secret. What stands there afterwards is valid for the API server, and

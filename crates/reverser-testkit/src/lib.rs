@@ -25,3 +25,7 @@ pub mod control_plane;
 pub mod fault_proxy;
 /// Real Git servers: HTTP(S) with faults, SSH, the git protocol, bare repositories.
 pub mod git_server;
+/// A real Redis, or Valkey.
+pub mod redis_server;
+/// What a Service does with connections.
+pub mod service;

@@ -1,7 +1,8 @@
 //! One question of the API server, and the answer, which is always yes.
 //!
 //! ## Guarantees
-//! - Nothing is ever denied or changed, and nothing is waited for but the body of the question.
+//! - Nothing is ever denied or changed, and nothing is waited for but the body of the question and,
+//!   where replicas share what they learn, a moment for those who keep it.
 //! - However many ask, and whatever they send, the bodies in memory have a limit together.
 //! - A question that cannot be read is refused; the API server then goes on as if nobody had been
 //!   asked, and the change has no author.
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
-use reverser_core::admission_record::{AdmissionRecord, read_review};
+use reverser_core::admission_record::read_review;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::own_writes::OwnWrites;
+use crate::attribution::{Kept, TakeRecords};
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{AdmissionAnswered, AdmissionOutcome};
 
@@ -34,8 +36,8 @@ const LARGE: usize = 256 * 1024;
 /// The API server does not wait longer than two seconds.
 const BODY_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Who takes records. It must not wait.
-pub type Records = Arc<dyn Fn(AdmissionRecord) + Send + Sync>;
+/// Who takes records.
+pub type Records = Arc<dyn TakeRecords>;
 
 /// What answers.
 #[derive(Clone)]
@@ -50,6 +52,15 @@ pub(super) struct Handler {
 struct Held {
     body: Bytes,
     _part: OwnedSemaphorePermit,
+}
+
+/// What was learnt from a question.
+struct Noted {
+    /// The id of the question.
+    uid: String,
+    outcome: AdmissionOutcome,
+    why: &'static str,
+    kept: Option<Kept>,
 }
 
 impl Handler {
@@ -77,7 +88,7 @@ impl Handler {
             return refusal(StatusCode::METHOD_NOT_ALLOWED, "post an AdmissionReview");
         }
         match self.read(request).await {
-            Ok(held) => self.review(held),
+            Ok(held) => self.review(held).await,
             Err((status, why)) => {
                 self.telemetry.emit(AdmissionAnswered {
                     outcome: AdmissionOutcome::Refused,
@@ -114,52 +125,59 @@ impl Handler {
         }
     }
 
-    fn review(self, held: Held) -> Response<Full<Bytes>> {
+    async fn review(self, held: Held) -> Response<Full<Bytes>> {
         let began = Instant::now();
         if held.body.len() <= LARGE {
-            return match self.note(&held.body, began) {
-                Some(uid) => allowed(&uid),
-                None => refusal(StatusCode::BAD_REQUEST, "the body is no AdmissionReview"),
+            let Some(noted) = self.note(&held.body) else {
+                self.refuse_unreadable(began);
+                return refusal(StatusCode::BAD_REQUEST, "the body is no AdmissionReview");
             };
+            drop(held);
+            if let Some(kept) = noted.kept {
+                kept.wait().await;
+            }
+            self.tell(noted.outcome, noted.why, began);
+            return allowed(&noted.uid);
         }
         let Some(uid) = uid_of(&held.body) else {
             self.refuse_unreadable(began);
             return refusal(StatusCode::BAD_REQUEST, "the body is no AdmissionReview");
         };
-        tokio::task::spawn_blocking(move || self.note(&held.body, began));
+        tokio::task::spawn_blocking(move || match self.note(&held.body) {
+            Some(noted) => self.tell(noted.outcome, noted.why, began),
+            None => self.refuse_unreadable(began),
+        });
         allowed(&uid)
     }
 
-    /// Notes who tried what, and gives the id of the question.
-    fn note(&self, body: &[u8], began: Instant) -> Option<String> {
-        let Ok(review) = read_review(body) else {
-            self.refuse_unreadable(began);
-            return None;
-        };
-        let (outcome, why) = match review.record {
+    /// Notes who tried what; nothing if it cannot be read.
+    fn note(&self, body: &[u8]) -> Option<Noted> {
+        let review = read_review(body).ok()?;
+        let (outcome, why, kept) = match review.record {
             Ok(record) if self.own.is_own(record.user.name(), body) => {
-                (AdmissionOutcome::Ignored, "a write of the operator")
+                (AdmissionOutcome::Ignored, "a write of the operator", None)
             }
-            Ok(record) => {
-                (self.records)(record);
-                (AdmissionOutcome::Recorded, "")
-            }
-            Err(_) => (AdmissionOutcome::Ignored, "nothing to note"),
+            Ok(record) => (AdmissionOutcome::Recorded, "", self.records.take(record)),
+            Err(_) => (AdmissionOutcome::Ignored, "nothing to note", None),
         };
+        Some(Noted {
+            uid: review.uid,
+            outcome,
+            why,
+            kept,
+        })
+    }
+
+    fn tell(&self, outcome: AdmissionOutcome, why: &'static str, began: Instant) {
         self.telemetry.emit(AdmissionAnswered {
             outcome,
             took: began.elapsed(),
             why,
         });
-        Some(review.uid)
     }
 
     fn refuse_unreadable(&self, began: Instant) {
-        self.telemetry.emit(AdmissionAnswered {
-            outcome: AdmissionOutcome::Refused,
-            took: began.elapsed(),
-            why: "the body is no AdmissionReview",
-        });
+        self.tell(AdmissionOutcome::Refused, "the body is no AdmissionReview", began);
     }
 }
 

@@ -379,6 +379,27 @@ pub struct AttributionArguments {
     )]
     pub attribution_max_entries: String,
 
+    /// Where it is remembered who tried to change what: memory, or the URL of a Redis or Valkey that
+    /// all replicas share (redis://host:6379, rediss:// with TLS), so that names survive a leader
+    /// that is killed; then every replica may answer the webhook
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_ATTRIBUTION_STORE",
+        value_name = "memory|URL",
+        default_value = "memory"
+    )]
+    pub attribution_store: String,
+
+    /// The folder with the files username, password and ca.crt of that store, as a Secret is mounted;
+    /// each of them may be missing; read for every connection, so that a new password is used; left
+    /// out, the store asks for none and the authorities of the system are trusted
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_ATTRIBUTION_STORE_CREDENTIALS_DIR",
+        value_name = "FOLDER"
+    )]
+    pub attribution_store_credentials_dir: Option<String>,
+
     /// A ConfigMap, as namespace/name, with real names and addresses of users: lines such as
     /// `alice = Alice Liddell <alice@example.com>` in any of its entries; followed while running;
     /// left out, users have the names that the API server knows

@@ -17,6 +17,7 @@ use tracing::subscriber::SetGlobalDefaultError;
 use super::EndSignals;
 use crate::admission;
 use crate::attribution::Attribution;
+use crate::attribution::shared_records::{self, Sharing};
 use crate::command_line::ControllerArguments;
 use crate::http::{self, BindError, Readiness};
 use crate::operator::{self, OperatorError, OperatorSettings};
@@ -138,16 +139,25 @@ async fn serve_and_operate(
     let config = kube_config(settings.kubeconfig.as_deref()).await?;
     let webhook_address = settings.webhook.address;
     let settings = OperatorSettings::new(&settings, &config)?;
-    let attribution = Attribution::new(settings.attribution.store(), telemetry.clone());
+    let attribution = Attribution::new(settings.attribution.limits(), telemetry.clone());
     if let (Some(address), Some(admission)) = (webhook_address, settings.admission.clone()) {
         let bind = answering.spawn(http::bind("webhook-bind-address", address));
         let listener = bind.await??;
         say_serving(&telemetry, admission::PATH, &listener)?;
         let (config, telemetry, stop) = (config.clone(), telemetry.clone(), stop_servers.clone());
-        let told = attribution.clone();
+        let client = kube::Client::try_from(config).map_err(OperatorError::Client)?;
+        let records = match sharing(&settings, &client) {
+            Some(sharing) => {
+                let local = attribution.clone();
+                let (records, share) = shared_records::share(sharing, local, telemetry.clone());
+                // Beside the webhook, which waits for it.
+                let sharing = answering.spawn(share);
+                servers.spawn(async { sharing.await.map_err(io::Error::other) });
+                Arc::new(records) as admission::Records
+            }
+            None => Arc::new(attribution.clone()),
+        };
         let serving = answering.spawn(async move {
-            let client = kube::Client::try_from(config).map_err(io::Error::other)?;
-            let records: admission::Records = Arc::new(move |record| told.record(record));
             admission::serve(listener, client, admission, records, telemetry, stop).await
         });
         servers.spawn(async { serving.await.map_err(io::Error::other)? });
@@ -186,6 +196,18 @@ async fn serve_and_operate(
         ended?.map_err(ControllerError::Serve)?;
     }
     Ok(())
+}
+
+/// How replicas share what they learn, if they do. Only the installation has the key, which is kept
+/// where that of redacted Secrets is.
+fn sharing(settings: &OperatorSettings, client: &kube::Client) -> Option<Sharing> {
+    Some(Sharing {
+        address: settings.attribution.store.clone()?,
+        instance_id: settings.instance_id.clone(),
+        key: operator::installation_key(client.clone(), &settings.namespace),
+        ttl: settings.attribution.ttl,
+        max_entries: settings.attribution.max_entries,
+    })
 }
 
 /// The flag decides; without it the places where every client looks, and then the pod's own.

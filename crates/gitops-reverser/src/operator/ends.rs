@@ -111,7 +111,7 @@ impl Ends {
             configuration,
             statuses,
             writers: Box::new(writers),
-            redaction: redacting::in_cluster(client.clone(), &settings.namespace),
+            redaction: redacting::installation_key(client.clone(), &settings.namespace),
             attribution,
             namespaces_first: false,
             progress: Arc::default(),

@@ -86,8 +86,9 @@ impl Redaction {
     }
 }
 
-/// The key is kept in a Secret beside the operator.
-pub(super) fn in_cluster(client: Client, namespace: &str) -> KeySource {
+/// The key of this installation: kept in a Secret beside the operator, and made where it is missing.
+#[must_use]
+pub fn installation_key(client: Client, namespace: &str) -> KeySource {
     let api: Api<Secret> = Api::namespaced(client, namespace);
     Box::new(move || {
         let api = api.clone();

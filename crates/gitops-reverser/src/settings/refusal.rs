@@ -7,6 +7,7 @@ use reverser_core::noise::UnknownNoiseRule;
 use reverser_git::BadPerson;
 
 use super::BadUrlGlob;
+use crate::attribution::shared_records::BadStore;
 use super::duration::display;
 
 /// A flag that cannot be used.
@@ -47,6 +48,9 @@ pub enum BadValue {
         /// A good one.
         example: &'static str,
     },
+    /// Not a place to remember things.
+    #[error(transparent)]
+    Store(BadStore),
     /// Not a length of time.
     #[error("{0:?} is not a duration; write whole numbers with h, m, s or ms, such as 5m or 1h30m")]
     Duration(String),

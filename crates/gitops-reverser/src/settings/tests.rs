@@ -66,6 +66,7 @@ fn without_flags_everything_is_as_documented() {
             ttl: Duration::from_mins(1),
             max_entries: 10_000,
             author_map: None,
+            store: None,
         },
         webhook: WebhookSettings {
             address: Some((Ipv6Addr::UNSPECIFIED, 9443).into()),
@@ -140,6 +141,8 @@ fn every_flag_is_read() {
         "--attribution-grace-ms=0",
         "--attribution-ttl-sec=5",
         "--attribution-max-entries=6",
+        "--attribution-store=rediss://redis:7000/1",
+        "--attribution-store-credentials-dir=/redis",
         "--author-map-configmap=ops/authors",
         "--webhook-bind-address=0",
         "--webhook-url=https://h:1/a",
@@ -207,6 +210,7 @@ fn every_flag_is_read() {
                 namespace: "ops".into(),
                 name: "authors".into(),
             }),
+            store: StoreAddress::parse("rediss://redis:7000/1", Some("/redis".into())).ok(),
         },
         webhook: WebhookSettings {
             address: None,
@@ -427,6 +431,18 @@ const REFUSALS: &[(&str, &str, &str)] = &[
     ("attribution-grace-ms", "10001", "from 0 to 10000"),
     ("attribution-ttl-sec", "0", "from 1 to 3600"),
     ("attribution-max-entries", "many", "from 1 to 1000000"),
+    ("attribution-store", "disk", "neither memory nor the URL"),
+    (
+        "attribution-store",
+        "redis://:hunter2@redis",
+        "the URL holds a user or a password",
+    ),
+    ("attribution-store", "redis://redis:none", "a port that is none"),
+    (
+        "attribution-store-credentials-dir",
+        "secret",
+        "not the absolute path of a folder",
+    ),
     (
         "author-map-configmap",
         "authors",

@@ -35,6 +35,8 @@ pub struct Statuses {
     pub rounds: BTreeMap<Id, u64>,
     /// Why nothing is watched at all.
     pub disabled: Option<Refusal>,
+    /// Why the store that replicas share cannot be used.
+    pub store_trouble: Option<String>,
 }
 
 impl Statuses {
@@ -122,6 +124,7 @@ impl StatusWriter {
             routing,
             reports,
             disabled,
+            store_trouble,
             ..
         } = statuses;
         for (id, object) in &configuration.destinations {
@@ -132,7 +135,8 @@ impl StatusWriter {
             let mut object = (**object).clone();
             object.status = self.destinations.get(id).cloned().or(object.status);
             let (selected, report) = (statuses.selected(id), reports.get(id));
-            let status = of_destination(&object, destination, selected, report, now);
+            let trouble = store_trouble.as_deref();
+            let status = of_destination(&object, destination, selected, report, trouble, now);
             if same(object.status.as_ref(), &status)
                 || !self.patch::<GitDestination>(id, &status).await
             {

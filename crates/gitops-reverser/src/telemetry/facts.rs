@@ -1,5 +1,7 @@
 //! One struct per fact: what it says in the log, and what it counts.
 
+mod record_store;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -7,6 +9,9 @@ use jiff::Timestamp;
 use reverser_git::CommitId;
 use tracing::{debug, error, info, trace, warn};
 
+pub use self::record_store::{
+    RecordNotShared, RecordStoreFailed, RecordStoreWorks, RecordUnreadable,
+};
 pub use super::labels::AdmissionOutcome;
 use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
 use super::metrics::Metrics;

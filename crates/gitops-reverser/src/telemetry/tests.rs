@@ -6,8 +6,9 @@ use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 use super::facts::{
     AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
     CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DestinationInSync,
-    DiscoveryFailed, EventProcessed, NobodyAsked, ObjectsListed, PushRetried, Serving, Started,
-    Stopping, WebhookNotRegistered, WebhookRegistered,
+    DiscoveryFailed, EventProcessed, LeaseFailed, MarkerConflict, NobodyAsked, ObjectsListed,
+    PushRetried, RecordNotShared, RecordStoreFailed, RecordStoreWorks, RecordUnreadable, Serving,
+    Started, Stopping, WebhookNotRegistered, WebhookRegistered,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
@@ -109,6 +110,24 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         name: "gitops-reverser",
         types: 17,
     });
+    telemetry.emit(LeaseFailed {
+        worker: "gitops-reverser-leader-prod",
+        reason: "forbidden",
+    });
+    telemetry.emit(MarkerConflict {
+        destination: &destination,
+        reason: "the installation another",
+        refused: false,
+    });
+    telemetry.emit(RecordStoreFailed {
+        reason: "redis://redis:6379: it does not answer in time",
+        news: true,
+    });
+    telemetry.emit(RecordUnreadable);
+    telemetry.emit(RecordNotShared);
+    telemetry.emit(RecordStoreWorks {
+        store: "redis://redis:6379",
+    });
     telemetry.emit(Stopping { signal: "SIGTERM" });
     telemetry.read_state_from(move || OperatorState {
         last_round: None,
@@ -161,6 +180,10 @@ fn every_fact_counts_under_the_documented_names() {
         "admission_connections_refused_total 1",
         "webhook_registered 1",
         "webhook_certificate_end_seconds 1900000000",
+        r#"lease_acquire_failures_total{worker="gitops-reverser-leader-prod"} 1"#,
+        r#"marker_conflicts_total{destination="shop/prod"} 1"#,
+        "attribution_store_errors_total 2",
+        "attribution_store_dropped_total 1",
         "watched_types 17",
         "unknown_scopes 1",
     ] {

@@ -15,6 +15,7 @@ mod observer;
 mod operator;
 mod replicas;
 mod round_trip;
+mod shared_records;
 mod terminal;
 mod watch;
 mod writer;

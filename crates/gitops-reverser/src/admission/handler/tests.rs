@@ -1,5 +1,6 @@
 use std::sync::Mutex;
 
+use reverser_core::admission_record::AdmissionRecord;
 use serde_json::{Value, json};
 
 use super::*;

@@ -85,7 +85,7 @@ impl Webhook {
     pub(crate) fn start(&mut self) {
         let taken = self.records.clone();
         let attribution = self.attribution.clone();
-        let records: Records = Arc::new(move |record| {
+        let records: Records = Arc::new(move |record: AdmissionRecord| {
             taken.lock().unwrap().push(record.clone());
             attribution.record(record);
         });

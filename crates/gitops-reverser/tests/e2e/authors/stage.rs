@@ -96,8 +96,7 @@ impl Stage {
 
     /// The webhook answers.
     pub(super) fn serve(&mut self) {
-        let attribution = self.attribution.clone();
-        let records: Records = Arc::new(move |record| attribution.record(record));
+        let records: Records = Arc::new(self.attribution.clone());
         let telemetry = Telemetry::register(&mut metrics::registry());
         let (settings, port) = (self.admission.clone(), self.port.number());
         let (config, stop) = (self.config.clone(), CancellationToken::new());
