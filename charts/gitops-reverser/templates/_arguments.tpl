@@ -46,6 +46,10 @@ with the flags that the program has.
 - --attribution-grace-ms={{ $controller.attribution.graceMs }}
 - --attribution-ttl-sec={{ $controller.attribution.ttlSec }}
 - --attribution-max-entries={{ $controller.attribution.maxEntries }}
+- --attribution-store={{ $controller.attribution.store }}
+{{- if $controller.attribution.storeSecret }}
+- --attribution-store-credentials-dir=/etc/gitops-reverser/attribution-store
+{{- end }}
 {{- with $controller.attribution.authorMap }}
 - --author-map-configmap={{ $.Release.Namespace }}/{{ . }}
 {{- end }}

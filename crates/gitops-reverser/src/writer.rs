@@ -273,7 +273,7 @@ impl Writer {
                 () = sleep_until(due) => self.queue(),
                 () = sleep_until(patience_ends) => self.tell_conflict(),
                 // The operator ends with its writers.
-                () = broken_lease(self.lease.as_mut()) => return,
+                () = broken_lease(self.lease.as_ref()) => return,
             }
         }
         self.last_attempts().await;
@@ -678,7 +678,7 @@ impl WriterSettings {
     }
 }
 
-async fn broken_lease(lease: Option<&mut BranchLease>) {
+async fn broken_lease(lease: Option<&BranchLease>) {
     match lease {
         Some(lease) => lease.broken().await,
         None => std::future::pending().await,

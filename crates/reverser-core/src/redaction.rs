@@ -32,7 +32,9 @@ impl RedactionKey {
     #[must_use]
     pub fn derive(&self, purpose: &[&str]) -> [u8; 32] {
         // No Secret has such a namespace, so no hash in a file is such a key.
-        let parts: Vec<&str> = std::iter::once("\0derived").chain(purpose.iter().copied()).collect();
+        let parts: Vec<&str> = std::iter::once("\0derived")
+            .chain(purpose.iter().copied())
+            .collect();
         self.mac(&parts)
     }
 

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::certificates::Authority;
+use crate::command;
 use crate::ports::Port;
 use crate::process::Process;
 use crate::scratch::Scratch;
@@ -47,7 +49,7 @@ impl RedisServer {
         let config = config(&scratch, port.number(), protection);
         let file = write(scratch.path(), "redis.conf", &config);
         let server = Self {
-            process: Process::new(&scratch, "redis", &program(), [file]),
+            process: Process::new(&scratch, "redis", &program("server"), [file]),
             port,
             protection,
             scratch,
@@ -70,6 +72,14 @@ impl RedisServer {
     #[must_use]
     pub fn credentials(&self) -> PathBuf {
         self.scratch.path().join("credentials")
+    }
+
+    /// What its own client prints for a command; only where it is not protected.
+    #[track_caller]
+    pub fn ask(&self, command: &[&str]) -> String {
+        let port = self.port.number().to_string();
+        let mut client = Command::new(program("cli"));
+        command::run(client.args(["-p", &port]).args(command)).stdout
     }
 
     /// The process, to be paused, killed and started again.
@@ -110,7 +120,10 @@ fn config(scratch: &Scratch, port: u16, protection: Protection) -> String {
     match protection {
         Protection::None => set(format!("port {port}")),
         Protection::Password => {
-            set(format!("port {port}\nrequirepass {}", RedisServer::PASSWORD));
+            set(format!(
+                "port {port}\nrequirepass {}",
+                RedisServer::PASSWORD
+            ));
         }
         Protection::UserAndTls => {
             let authority = Authority::new("redis").expect("a certificate can be made");
@@ -141,11 +154,12 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Redis, or Valkey, which took its place in some distributions.
-fn program() -> PathBuf {
+/// The server or the client of Redis, or of Valkey, which took its place in some distributions.
+fn program(part: &str) -> PathBuf {
     let folders = ["/usr/bin", "/usr/local/bin", "/usr/sbin"];
-    let all = ["redis-server", "valkey-server"].iter();
+    let names = ["redis", "valkey"].map(|name| format!("{name}-{part}"));
+    let all = names.iter();
     let mut all = all.flat_map(|name| folders.map(|folder| Path::new(folder).join(name)));
     let found = all.find(|path| path.exists());
-    found.unwrap_or_else(|| PathBuf::from("redis-server"))
+    found.unwrap_or_else(|| PathBuf::from(&names[0]))
 }

@@ -177,7 +177,11 @@ impl Handler {
     }
 
     fn refuse_unreadable(&self, began: Instant) {
-        self.tell(AdmissionOutcome::Refused, "the body is no AdmissionReview", began);
+        self.tell(
+            AdmissionOutcome::Refused,
+            "the body is no AdmissionReview",
+            began,
+        );
     }
 }
 

@@ -221,7 +221,10 @@ impl Stream {
             match connection.ask(&commands, DEADLINE).await {
                 Ok(replies) => {
                     self.works(Way::Write);
-                    let last = additions.len().checked_sub(1).and_then(|at| replies.get(at));
+                    let last = additions
+                        .len()
+                        .checked_sub(1)
+                        .and_then(|at| replies.get(at));
                     if let Some(id) = last.and_then(Reply::as_text) {
                         oldest = before(id, self.sharing.ttl);
                     }
@@ -299,7 +302,9 @@ impl Stream {
         let command: &[&[u8]] = &[b"TIME"];
         let time = connection.ask(&[command], DEADLINE).await?;
         let seconds = time.first().and_then(|time| time.list().first());
-        let seconds = seconds.and_then(Reply::as_text).ok_or(StoreError::Strange)?;
+        let seconds = seconds
+            .and_then(Reply::as_text)
+            .ok_or(StoreError::Strange)?;
         Ok(format!("{seconds}000-0"))
     }
 

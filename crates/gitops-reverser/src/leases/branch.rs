@@ -3,15 +3,14 @@
 //! The holder is the installation and not the replica, so that a new leader need not wait. It keeps the
 //! lease while nobody else asks for it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
 use reverser_api::conditions::destination_reason;
 use reverser_core::blob_id::BlobId;
 use reverser_git::RemoteUrl;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::LeaseSettings;
@@ -36,17 +35,45 @@ pub struct BranchLeases {
     pub leader: Option<Arc<Hold>>,
     /// Where failures are told.
     pub telemetry: Telemetry,
+    /// Those that are kept now.
+    pub kept: Arc<KeptLeases>,
 }
 
-/// The lease of one branch, with its writer.
+/// The leases that are kept now, by their names. Two repositories that are the same have two writers
+/// for one branch, and one lease.
+#[derive(Default)]
+pub struct KeptLeases(Mutex<HashMap<String, Kept>>);
+
+/// One lease that is kept, and what each of its writers wants of it.
+struct Kept {
+    hold: Arc<Hold>,
+    /// For people.
+    place: String,
+    wishes: Wishes,
+    end: CancellationToken,
+    ended: CancellationToken,
+}
+
+/// What several writers want of one lease.
+#[derive(Default)]
+struct Wishes {
+    of: HashMap<u64, Wish>,
+    next: u64,
+}
+
+/// The lease of one branch, as one of its writers has it.
 pub struct BranchLease {
+    kept: Arc<KeptLeases>,
+    /// The name of the lease.
+    name: String,
+    /// The how manieth writer it is.
+    writer: u64,
     hold: Arc<Hold>,
     leader: Option<Arc<Hold>>,
     /// For people.
-    name: String,
+    place: String,
     patience: Duration,
-    end: CancellationToken,
-    keeper: JoinHandle<()>,
+    ended: CancellationToken,
 }
 
 /// What an attempt asks before it writes.
@@ -66,8 +93,26 @@ impl BranchLeases {
     /// Keeps the lease of a branch; nothing is asked for before there is something to write.
     #[must_use]
     pub fn keep(&self, target: &Target) -> BranchLease {
-        let hold = Arc::new(Hold::new(Wish::Nothing));
         let (url, branch) = (target.url.as_str(), target.branch.as_str());
+        let name = lease_name(&target.url, branch);
+        let mut all = self.kept.all();
+        let kept = all
+            .entry(name.clone())
+            .or_insert_with(|| self.start_keeping(&name, url, branch));
+        BranchLease {
+            kept: self.kept.clone(),
+            writer: kept.wishes.add(),
+            hold: kept.hold.clone(),
+            leader: self.leader.clone(),
+            place: kept.place.clone(),
+            patience: self.settings.renew * 2,
+            ended: kept.ended.clone(),
+            name,
+        }
+    }
+
+    fn start_keeping(&self, name: &str, url: &str, branch: &str) -> Kept {
+        let hold = Arc::new(Hold::new(Wish::Nothing));
         let about = BTreeMap::from([
             ("configbutler.ai/repo-url".to_owned(), url.to_owned()),
             ("configbutler.ai/branch".to_owned(), branch.to_owned()),
@@ -75,11 +120,11 @@ impl BranchLeases {
         let slot = LeaseSlot::new(
             self.client.clone(),
             &self.namespace,
-            lease_name(&target.url, branch),
+            name.to_owned(),
             about,
             self.settings.deadline(),
         );
-        let name = slot.place();
+        let place = slot.place();
         let claim = Claim::new(&self.instance_id, self.settings.length, true);
         let keeper = Keeper::new(
             slot,
@@ -88,15 +133,41 @@ impl BranchLeases {
             hold.clone(),
             self.telemetry.clone(),
         );
-        let end = CancellationToken::new();
-        BranchLease {
+        let (end, ended) = (CancellationToken::new(), CancellationToken::new());
+        let (until, over) = (end.clone(), ended.clone().drop_guard());
+        tokio::spawn(async move {
+            keeper.run(until).await;
+            drop(over);
+        });
+        Kept {
             hold,
-            leader: self.leader.clone(),
-            name,
-            patience: self.settings.renew * 2,
-            keeper: tokio::spawn(keeper.run(end.clone())),
+            place,
+            wishes: Wishes::default(),
             end,
+            ended,
         }
+    }
+}
+
+impl KeptLeases {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        // Nothing panics while it is locked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wishes {
+    /// Another writer, which wants nothing yet.
+    fn add(&mut self) -> u64 {
+        let writer = self.next;
+        self.next += 1;
+        self.of.insert(writer, Wish::Nothing);
+        writer
+    }
+
+    /// What all of them want together: the most that any of them does.
+    fn together(&self) -> Wish {
+        self.of.values().copied().max().unwrap_or(Wish::Nothing)
     }
 }
 
@@ -112,7 +183,10 @@ impl BranchLease {
 
     /// Says what is wanted of it.
     pub fn want(&self, wish: Wish) {
-        self.hold.want(wish);
+        if let Some(kept) = self.kept.all().get_mut(&self.name) {
+            kept.wishes.of.insert(self.writer, wish);
+            kept.hold.want(kept.wishes.together());
+        }
     }
 
     /// How long a turn is waited for before anybody is told.
@@ -124,7 +198,7 @@ impl BranchLease {
     /// Why it is not this installation's turn, if it is not.
     #[must_use]
     pub fn refusal(&self) -> Option<Refusal> {
-        let name = &self.name;
+        let name = &self.place;
         let (reason, message) = match &*self.hold.standing().borrow() {
             Standing::Held => return None,
             Standing::HeldBy(other) => (
@@ -147,14 +221,28 @@ impl BranchLease {
     }
 
     /// Waits until its keeper has ended, which it only does when it breaks down.
-    pub async fn broken(&mut self) {
-        let _ = (&mut self.keeper).await;
+    pub async fn broken(&self) {
+        self.ended.cancelled().await;
     }
 
-    /// Lets go of it.
+    /// Lets go of it, unless another writer needs it.
     pub async fn release(self) {
-        self.end.cancel();
-        let _ = self.keeper.await;
+        let last = {
+            let mut all = self.kept.all();
+            let Some(kept) = all.get_mut(&self.name) else {
+                return;
+            };
+            kept.wishes.of.remove(&self.writer);
+            kept.hold.want(kept.wishes.together());
+            if !kept.wishes.of.is_empty() {
+                return;
+            }
+            all.remove(&self.name)
+        };
+        if let Some(kept) = last {
+            kept.end.cancel();
+            kept.ended.cancelled().await;
+        }
     }
 }
 
@@ -183,4 +271,21 @@ fn lease_name(url: &RemoteUrl, branch: &str) -> String {
     let url = url.as_str();
     let hash = BlobId::of(format!("{url}\n{branch}").as_bytes()).to_string();
     format!("gitops-reverser-branch-{}", &hash[..24])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_two_writers_have_is_wanted_as_long_as_one_of_them_wants_it() {
+        let mut wishes = Wishes::default();
+        let (first, second) = (wishes.add(), wishes.add());
+        assert_eq!(wishes.together(), Wish::Nothing);
+        wishes.of.insert(first, Wish::Write);
+        wishes.of.insert(second, Wish::Keep);
+        assert_eq!(wishes.together(), Wish::Write);
+        wishes.of.remove(&first);
+        assert_eq!(wishes.together(), Wish::Keep);
+    }
 }

@@ -11,7 +11,7 @@ use super::boot_time::BootTime;
 const RUN_OUT: Duration = Duration::from_millis(250);
 
 /// What those who write want of a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wish {
     /// Nothing: whoever wants it may have it.
     Nothing,

@@ -131,6 +131,7 @@ impl Election {
             settings: leases,
             leader: leader.map(|leadership| leadership.hold().clone()),
             telemetry: self.telemetry.clone(),
+            kept: Arc::default(),
         })
     }
 

@@ -7,8 +7,8 @@ use reverser_core::noise::UnknownNoiseRule;
 use reverser_git::BadPerson;
 
 use super::BadUrlGlob;
-use crate::attribution::shared_records::BadStore;
 use super::duration::display;
+use crate::attribution::shared_records::BadStore;
 
 /// A flag that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -437,7 +437,11 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "redis://:hunter2@redis",
         "the URL holds a user or a password",
     ),
-    ("attribution-store", "redis://redis:none", "a port that is none"),
+    (
+        "attribution-store",
+        "redis://redis:none",
+        "a port that is none",
+    ),
     (
         "attribution-store-credentials-dir",
         "secret",

@@ -15,7 +15,7 @@ use reverser_core::attribution::StoreLimits;
 use reverser_core::object_key::TypeKey;
 use reverser_core::redaction::RedactionKey;
 use reverser_testkit::redis_server::{Protection, RedisServer};
-use reverser_testkit::{command, wait};
+use reverser_testkit::wait;
 use tokio::runtime::Runtime;
 
 const SOON: Duration = Duration::from_mins(2);
@@ -163,11 +163,6 @@ fn waits_in_vain(replica: &Replica, what: &str) -> usize {
 #[test]
 fn a_store_that_is_down_or_hangs_or_is_full_makes_nobody_wait_and_is_used_again_when_it_is_back() {
     let redis = RedisServer::start(Protection::None);
-    let port = redis.url().rsplit_once(':').unwrap().1.to_owned();
-    let redis_cli = |arguments: &[&str]| {
-        let mut cli = std::process::Command::new("redis-cli");
-        command::run(cli.args(["-p", &port]).args(arguments));
-    };
     let first = Replica::start(&redis);
     let second = Replica::start(&redis);
     first.await_shared_with(&second, "before");
@@ -189,11 +184,11 @@ fn a_store_that_is_down_or_hangs_or_is_full_makes_nobody_wait_and_is_used_again_
     first.await_shared_with(&second, "after the restart");
     first.await_no_trouble();
 
-    redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
     first.learn("full");
     first.await_trouble("OOM");
     assert!(first.local.knows("full"), "its own it knows");
-    redis_cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     first.await_shared_with(&second, "after there was no room");
     first.await_no_trouble();
 
@@ -201,31 +196,35 @@ fn a_store_that_is_down_or_hangs_or_is_full_makes_nobody_wait_and_is_used_again_
     let none = "gitopsreverser_attribution_store_errors_total 0\n";
     assert!(!scrape.contains(none), "{scrape}");
     let none = "gitopsreverser_attribution_store_dropped_total 0\n";
-    assert!(!scrape.contains(none), "5000 are more than can wait: {scrape}");
+    assert!(
+        !scrape.contains(none),
+        "5000 are more than can wait: {scrape}"
+    );
 }
 
 #[test]
 fn what_the_store_holds_tells_nothing_and_what_others_put_there_names_nobody() {
     let redis = RedisServer::start(Protection::None);
-    let port = redis.url().rsplit_once(':').unwrap().1.to_owned();
-    let redis_cli = |arguments: &[&str]| {
-        let mut cli = std::process::Command::new("redis-cli");
-        command::run(cli.args(["-p", &port]).args(arguments)).stdout
-    };
     let first = Replica::start(&redis);
     let second = Replica::start(&redis);
     first.await_shared_with(&second, "shared");
     let stream = "gitops-reverser:records:main";
-    let held = redis_cli(&["XRANGE", stream, "-", "+"]);
-    for word in ["alice", "shop", "the-name-of-an-object", "shared", "configmaps"] {
+    let held = redis.ask(&["XRANGE", stream, "-", "+"]);
+    for word in [
+        "alice",
+        "shop",
+        "the-name-of-an-object",
+        "shared",
+        "configmaps",
+    ] {
         assert!(!held.contains(word), "{word} is in\n{held}");
     }
     let forged = serde_json::to_string(&record("forged")).unwrap();
-    redis_cli(&["XADD", stream, "*", "p", "somebody", "r", &forged]);
-    redis_cli(&["XADD", stream, "*", "nonsense", "1"]);
+    redis.ask(&["XADD", stream, "*", "p", "somebody", "r", &forged]);
+    redis.ask(&["XADD", stream, "*", "nonsense", "1"]);
     first.await_shared_with(&second, "after that");
     assert!(!second.local.knows("forged"));
-    assert!(redis_cli(&["PTTL", stream]).trim().parse::<i64>().unwrap() > 0);
+    assert!(redis.ask(&["PTTL", stream]).trim().parse::<i64>().unwrap() > 0);
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "webhook.certManager.enabled=true",
             "webhook.certManager.issuerRef.name=internal",
             "webhook.clientCaConfigMap=api-server",
+            "controller.attribution.store=rediss://redis:6379",
+            "controller.attribution.storeSecret=redis",
         ],
     ),
     (
@@ -270,6 +272,23 @@ fn only_the_leader_is_asked_by_the_webhook() {
         service["spec"]["selector"]["configbutler.ai/leader"],
         "true"
     );
+}
+
+#[test]
+fn every_pod_is_asked_by_the_webhook_where_pods_share_what_they_hear() {
+    let objects = Helm::new().render(&[
+        "controller.attribution.store=rediss://redis:7000/2",
+        "controller.attribution.storeSecret=redis",
+        "networkPolicy.enabled=true",
+    ]);
+    let service = repository::one(&objects, "Service/gitops-reverser-webhook");
+    assert!(service["spec"]["selector"]["configbutler.ai/leader"].is_null());
+    let deployment = repository::one(&objects, "Deployment/gitops-reverser");
+    let volumes = deployment["spec"]["template"]["spec"]["volumes"].to_string();
+    assert!(volumes.contains(r#""secretName":"redis""#), "{volumes}");
+    let policy = repository::one(&objects, "NetworkPolicy/gitops-reverser");
+    let egress = policy["spec"]["egress"].to_string();
+    assert!(egress.contains(r#""port":7000"#), "{egress}");
 }
 
 #[test]

@@ -18,6 +18,12 @@ use crate::cluster::{Cluster, soon};
 use crate::manifests::kustomized;
 use crate::repository;
 
+/// Replicas share no records here: these have tests of their own, with a store that comes and goes.
+const SHARED_RECORDS: [&str; 2] = [
+    "attribution_store_errors_total",
+    "attribution_store_dropped_total",
+];
+
 /// Somebody else is faster than a push, if there is such a file.
 const SOMEBODY_WRITES: &str = r#"rm somebody-writes 2>/dev/null || exit 0
 unset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES
@@ -254,7 +260,8 @@ fn every_metric_that_is_documented_moves_and_a_thousand_objects_add_none() {
             let (still, now): (Vec<_>, Vec<_>) = documented().into_iter().partition(still);
             moved.extend(now.into_iter().map(|(name, _)| name));
             let mut still: Vec<String> = still.into_iter().map(|(name, _)| name).collect();
-            still.retain(|name| !moved.contains(name) && !left.contains(&name.as_str()));
+            let excused = |name: &str| left.contains(&name) || SHARED_RECORDS.contains(&name);
+            still.retain(|name| !moved.contains(name) && !excused(name));
             if still.is_empty() {
                 Ok(())
             } else {

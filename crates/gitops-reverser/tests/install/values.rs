@@ -157,6 +157,7 @@ fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
             "controller.allowedRepoUrls={https://git.example.com/**}",
             "controller.leases.namespace=shared",
             "controller.attribution.authorMap=people",
+            "controller.attribution.storeSecret=redis",
         ],
     );
     // Certificates are made by the operator or by somebody else.
@@ -244,6 +245,7 @@ fn every_value_of_the_controller_has_an_effect() {
             _ => {
                 let other = match path.rsplit('.').next().unwrap() {
                     "refresh" => "7m",
+                    "store" => "redis://redis",
                     "capPerCycle" => "7",
                     "secretsMode" => "Skip",
                     "email" => "else@example.com",

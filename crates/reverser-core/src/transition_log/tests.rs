@@ -381,3 +381,75 @@ fn a_log_without_end_loses_its_beginning() {
     log.put_back(taken);
     assert_eq!(log.take().len(), MOST_CHANGES);
 }
+
+/// What a first list shows of an object, after these attempts: `user old new`.
+fn listed(attempts: &[(&str, &str, &str)], shown: &str) -> Arc<Origin> {
+    let now = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    let form = |text| FormId {
+        blob: blob(text),
+        managers: None,
+    };
+    for (number, (user, old, new)) in attempts.iter().enumerate() {
+        let record = AdmissionRecord {
+            type_key: TypeKey::new("", "v1", "configmaps").unwrap(),
+            namespace: None,
+            name: "x".into(),
+            uid: "u".into(),
+            change: AdmittedChange::Update {
+                replaced: number.to_string(),
+                old: blob(old),
+                new: form(new),
+            },
+            user: Requester::new(user),
+        };
+        attributor.record(record, now);
+    }
+    let transition = Transition::Listed {
+        before: Before::Unknown,
+        new: form(shown),
+    };
+    attributor.attribute("u", transition, None, now)
+}
+
+#[test]
+fn what_a_new_leader_finds_goes_on_from_what_the_branch_holds() {
+    let alice = [("alice", "1", "2"), ("alice", "2", "3")];
+    let both = [("alice", "1", "2"), ("bob", "2", "3")];
+    for (attempts, there, expected) in [
+        (alice, "1", Some("alice")),
+        (alice, "2", Some("alice")),
+        (alice, "other", None),
+        (both, "1", None),
+        (both, "2", Some("bob")),
+    ] {
+        let change = Change {
+            path: path("a"),
+            // This writer has been told of nothing before.
+            old: None,
+            new: Some(blob("3")),
+            origin: listed(&attempts, "3"),
+            at: Instant::now(),
+        };
+        let plan = difference(&[("a", there)], &[("a", "3")]);
+        let ground = Ground {
+            equal_in_form: &HashMap::new(),
+            available: &AllBut(""),
+            deletes_between: true,
+        };
+        let shares = lay(&[change], &plan, &ground);
+        let users: Vec<_> = shares
+            .iter()
+            .map(|share| match &share.credit {
+                Credit::User { user, how, .. } => Some((user.name(), *how)),
+                Credit::Unknown { .. } => None,
+                Credit::Reconcile => panic!("somebody did it"),
+            })
+            .collect();
+        assert_eq!(
+            users,
+            [expected.map(|user| (user, How::Coalesced))],
+            "{attempts:?} from {there}"
+        );
+    }
+}

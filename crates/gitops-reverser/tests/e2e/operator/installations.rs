@@ -179,3 +179,144 @@ fn without_a_lease_nothing_is_written_and_status_says_what_is_missing() {
     }
     assert_eq!(installation.commits(), 0);
 }
+
+/// Two installations that share the namespace of their Leases and the repository of the first.
+fn neighbours(name: &str) -> (Installation, Installation, String) {
+    let host = prepare(&format!("{name}-host"), "default");
+    let leases = host.plane.namespace(&format!("{name}-leases"));
+    let mut both = (host, prepare(&format!("{name}-guest"), &leases));
+    let turns = both.0.settings.turns.as_mut();
+    turns.unwrap().namespace.clone_from(&leases);
+    mirror_config_maps(&both.0);
+    mirror_config_maps(&both.1);
+    (both.0, both.1, leases)
+}
+
+fn change(installation: &Installation, name: &str, value: &str) {
+    installation.apply(&installation.config_map(name, value));
+}
+
+#[test]
+fn one_folder_of_two_installations_belongs_to_the_first_if_the_second_wants_it_alone() {
+    let (mut host, mut guest, _) = neighbours("one-folder");
+    share(&guest, &host, "main", "clusters/prod");
+    let alone = json!({"exclusiveMode": true});
+    guest.apply(&guest.destination("prod", "clusters/prod", &alone));
+    change(&host, "of-host", "1");
+    host.run();
+    host.await_names(&["of-host"]);
+    change(&guest, "of-guest", "1");
+    guest.run();
+    let sentence = guest.await_ready("gitdestination/prod", "False", "OwnershipConflict");
+    assert!(sentence.contains(&host.settings.instance_id), "{sentence}");
+    // The first one goes on, and nothing of the second is there.
+    change(&host, "of-host", "2");
+    let of_host = [Expected::config_maps(&host.namespace)];
+    host.await_equal("main", "clusters/prod/", &of_host);
+
+    // Without that wish both write their objects, and the first stays the owner.
+    guest.apply(&guest.destination("prod", "clusters/prod", &json!({"exclusiveMode": false})));
+    let both = [
+        Expected::config_maps(&host.namespace),
+        Expected::config_maps(&guest.namespace),
+    ];
+    host.await_equal("main", "clusters/prod/", &both);
+    guest.await_ready("gitdestination/prod", "True", "InSync");
+    host.await_ready("gitdestination/prod", "True", "InSync");
+    host.kubectl(&["delete", "configmap", "of-host"]);
+    change(&guest, "of-guest", "2");
+    host.await_mirror(&both);
+    let marker = host.repository.files("main");
+    let marker = &marker["clusters/prod/.configbutler/owner.yaml"];
+    assert!(marker.contains(&host.settings.instance_id), "{marker}");
+    host.repository.assert_sound("main");
+}
+
+#[test]
+fn different_branches_are_written_without_turns() {
+    let (mut host, mut guest, leases) = neighbours("branches");
+    share(&guest, &host, "other", "clusters/prod");
+    for installation in [&mut host, &mut guest] {
+        installation.run();
+        change(installation, "one", "1");
+    }
+    let of_host = [Expected::config_maps(&host.namespace)];
+    host.await_equal("main", "clusters/prod/", &of_host);
+    let of_guest = [Expected::config_maps(&guest.namespace)];
+    host.await_equal("other", "clusters/prod/", &of_guest);
+    let mut kubectl = host.plane.kubectl(User::Admin);
+    let holders = "jsonpath={.items[*].spec.holderIdentity}";
+    let holders = command::run(kubectl.args(["-n", &leases, "get", "leases", "-o", holders]));
+    let mut holders: Vec<&str> = holders.stdout.split(' ').collect();
+    holders.sort_unstable();
+    assert_eq!(holders, ["branches-guest", "branches-host"]);
+    for installation in [&host, &guest] {
+        let scrape = installation.scrape();
+        let none = "gitopsreverser_ownership_conflicts_total 0\n";
+        assert!(scrape.contains(none), "{scrape}");
+    }
+}
+
+#[test]
+fn two_repositories_that_are_the_same_share_the_lease_of_a_branch() {
+    let leases = Installation::prepare("twins-leases").namespace.clone();
+    let mut installation = prepare("twins", &leases);
+    let world = &installation;
+    world.apply(&world.repo("twin", &json!({})));
+    let to_twin = json!({"repoRef": {"name": "twin"}});
+    world.apply(&world.destination("second", "clusters/second", &to_twin));
+    let rules = json!([{"resources": ["configmaps"]}]);
+    world.apply(&world.rule_to("second", "second", &rules));
+    mirror_config_maps(world);
+    installation.run();
+    let expected = [Expected::config_maps(&installation.namespace)];
+    for round in 0..3 {
+        change(&installation, "one", &round.to_string());
+        for folder in ["clusters/prod/", "clusters/second/"] {
+            installation.await_equal("main", folder, &expected);
+        }
+    }
+    let lease = lease_in(&installation, &leases);
+    assert_eq!(holder(&installation, &leases, &lease), "twins");
+    let scrape = installation.scrape();
+    let failed = "gitopsreverser_lease_acquire_failures_total{";
+    assert!(!scrape.contains(failed), "they fight: {scrape}");
+    installation.stop();
+    assert_eq!(holder(&installation, &leases, &lease), "");
+}
+
+#[test]
+fn a_right_to_leases_that_is_missing_stops_writing_and_one_that_is_granted_starts_it() {
+    let leases = Installation::prepare("forbidden-leases").namespace.clone();
+    let mut installation = prepare("forbidden", &leases);
+    let user = format!("operator-of-{}", installation.namespace);
+    let grant = |installation: &Installation, name: &str, group: &str| {
+        let rules = json!([{"apiGroups": group.split(' ').collect::<Vec<_>>(), "resources": ["*"], "verbs": ["*"]}]);
+        let api = "rbac.authorization.k8s.io/v1";
+        let metadata = json!({"name": format!("{user}-{name}")});
+        installation.apply(
+            &json!({"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": rules}),
+        );
+        installation.apply(&json!({
+            "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": metadata["name"]},
+            "subjects": [{"kind": "User", "name": user}],
+        }));
+    };
+    let all_but_leases =
+        " configbutler.ai apiextensions.k8s.io apiregistration.k8s.io events.k8s.io";
+    grant(&installation, "works", all_but_leases);
+    mirror_config_maps(&installation);
+    change(&installation, "one", "1");
+    installation.config.auth_info.impersonate = Some(user.clone());
+    installation.run();
+    let sentence = installation.await_ready("gitdestination/prod", "False", "LeaseUnavailable");
+    assert!(
+        sentence.contains("needs get, create and update of leases"),
+        "{sentence}"
+    );
+    assert_eq!(installation.commits(), 0);
+    grant(&installation, "leads", "coordination.k8s.io");
+    installation.await_names(&["one"]);
+    installation.await_ready("gitdestination/prod", "True", "InSync");
+}

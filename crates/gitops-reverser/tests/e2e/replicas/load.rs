@@ -1,13 +1,13 @@
 //! Several users who change objects of their own, one change after the other.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use reverser_testkit::control_plane::User;
 use serde_json::json;
 
@@ -17,23 +17,40 @@ use super::stage::Stage;
 pub(crate) const USERS: [User; 4] = [User::Alice, User::Bob, User::Robot, User::Admin];
 /// So many objects each of them has.
 const OBJECTS: usize = 3;
+/// Every so manieth time that it is an object's turn it is deleted.
+const DELETED: usize = 4;
+
+/// What users do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// They change objects.
+    Changes,
+    /// They also delete them, and make them anew.
+    Deletions,
+}
+
+/// The names of objects that were deleted, and the numbers of those changes.
+pub(crate) type Deletions = Arc<Mutex<Vec<(String, usize)>>>;
 
 /// Changes until it is dropped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     changes: Arc<AtomicUsize>,
+    deletions: Deletions,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Load {
     /// One change after each such time, by the users in turn. Every object has a number that only
     /// grows, and belongs to one user, whose name it begins with.
-    pub(crate) fn start(stage: &Stage, every: Duration) -> Self {
+    pub(crate) fn start(stage: &Stage, every: Duration, work: Work) -> Self {
         let (stop, changes) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicUsize::new(0)),
         );
         let (stopped, counted) = (stop.clone(), changes.clone());
+        let deletions = Deletions::default();
+        let deleted = deletions.clone();
         let configs = USERS.map(|user| stage.cluster.plane.kube_config(user));
         let namespace = stage.cluster.namespace.clone();
         let thread = std::thread::spawn(move || {
@@ -55,6 +72,15 @@ impl Load {
                         USERS[user].short_name(),
                         number / USERS.len() % OBJECTS
                     );
+                    let turn = number / USERS.len() / OBJECTS;
+                    if work == Work::Deletions && turn % DELETED == DELETED - 1 {
+                        // Told before it is done: what is seen is never ahead of this.
+                        deleted.lock().unwrap().push((name.clone(), number));
+                        let params = DeleteParams::default();
+                        apis[user].delete(&name, &params).await.unwrap();
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
                     let map = json!({
                         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
                         "data": {"number": number.to_string()},
@@ -71,6 +97,7 @@ impl Load {
         Self {
             stop,
             changes,
+            deletions,
             thread: Some(thread),
         }
     }
@@ -80,10 +107,10 @@ impl Load {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Ends it.
-    pub(crate) fn stop(mut self) -> usize {
+    /// Ends it, and tells what was deleted.
+    pub(crate) fn stop(mut self) -> Vec<(String, usize)> {
         self.end();
-        self.changes()
+        self.deletions.lock().unwrap().clone()
     }
 
     fn end(&mut self) {

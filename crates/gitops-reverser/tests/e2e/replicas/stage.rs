@@ -9,6 +9,7 @@ use reverser_testkit::scratch::Scratch;
 use reverser_testkit::{command, wait};
 use serde_json::{Value, json};
 
+use super::front::{Front, Selects};
 use crate::operator::installation::Installation;
 use crate::operator::oracle::Expected;
 
@@ -20,6 +21,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(4);
 /// The processes of one or more installations.
 pub(crate) struct Stage {
     pub(crate) replicas: Vec<Process>,
+    front: Option<Front>,
     pub(crate) cluster: Installation,
     scratch: Scratch,
 }
@@ -32,9 +34,17 @@ impl Stage {
         cluster.apply(&cluster.rule("all", &json!([{"resources": ["configmaps"]}])));
         Self {
             replicas: Vec::new(),
+            front: None,
             cluster,
             scratch: Scratch::create(name).unwrap(),
         }
+    }
+
+    /// The same with a webhook that every replica serves behind one Service.
+    pub(crate) fn with_webhook(name: &str, selects: Selects) -> Self {
+        let mut stage = Self::set(name);
+        stage.front = Some(Front::open(&stage.cluster.plane, selects));
+        stage
     }
 
     /// Starts a replica of the installation `main` with a pod of its own.
@@ -59,8 +69,6 @@ impl Stage {
             "--instance-id=main",
             "--allow-url-schemes=https,file",
             "--metrics-bind-address=0",
-            "--webhook-bind-address=0",
-            "--health-probe-bind-address=0",
             "--leases-renew-sec=1",
             "--git-poll-sec=2",
             "--log-level=debug,kube=info,hyper=info",
@@ -68,6 +76,13 @@ impl Stage {
         .map(str::to_owned)
         .into();
         arguments.push(format!("--leases-lease-sec={}", LEASE.as_secs()));
+        match &self.front {
+            Some(front) => arguments.extend(front.flags()),
+            None => {
+                let nowhere = ["--webhook-bind-address=0", "--health-probe-bind-address=0"];
+                arguments.extend(nowhere.map(str::to_owned));
+            }
+        }
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let program = assert_cmd::cargo::cargo_bin("gitops-reverser");
         let work_dir = self.scratch.path().join(format!("{name}-work"));
@@ -134,6 +149,54 @@ impl Stage {
             leader.unwrap_or_else(|error| panic!("{error}")),
             start.elapsed(),
         )
+    }
+
+    /// Waits until a replica is ready, be it to lead or to stand by.
+    #[track_caller]
+    pub(crate) fn await_ready(&self, replica: usize) {
+        let front = self.front.as_ref().expect("it has probes");
+        let ready = || {
+            let tail = || self.replicas[replica].log_tail();
+            front.is_ready(replica).then_some(()).ok_or_else(tail)
+        };
+        wait::until_blocking("it is ready", IN_TIME, ready)
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Waits until the API server asks about what is done, and the answer is heard.
+    #[track_caller]
+    pub(crate) fn await_asked(&self) {
+        let mut number = 0;
+        let asked = || {
+            let map = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "data": {"number": number.to_string()},
+                "metadata": {"name": "alice-probe", "namespace": self.cluster.namespace},
+            });
+            number += 1;
+            self.cluster.apply(&map);
+            let line = format!("number: \"{}\"", number - 1);
+            self.cluster.await_file("alice-probe", &line);
+            let last = self.users_of("alice-probe").into_iter().next();
+            if last.as_deref() == Some("alice exact") {
+                Ok(())
+            } else {
+                Err(format!("{last:?}; {}", self.logs()))
+            }
+        };
+        wait::until_blocking("an author", IN_TIME, asked).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// `user how` of every commit that touched the file of a ConfigMap, the newest first.
+    pub(crate) fn users_of(&self, name: &str) -> Vec<String> {
+        let trailer =
+            |key: &str| format!("%(trailers:key=X-ConfigButler-{key},valueonly,separator=%x2C)");
+        let format = format!("--format={} {}", trailer("User"), trailer("Attribution"));
+        let path = format!("clusters/prod/{}", self.cluster.path(name));
+        let log = self
+            .cluster
+            .repository
+            .git(&["log", &format, "main", "--", &path]);
+        log.lines().map(str::to_owned).collect()
     }
 
     /// Waits until a replica has ended by itself, and says how.

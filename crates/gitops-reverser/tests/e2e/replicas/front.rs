@@ -1,0 +1,136 @@
+//! The Service of the webhook, which the API server reaches by one URL, whichever replica answers.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use reverser_testkit::control_plane::ControlPlane;
+use reverser_testkit::control_plane::User;
+use reverser_testkit::ports::Port;
+use reverser_testkit::service::Service;
+use serde_json::Value;
+
+/// How soon a Service knows of a change.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A replica that does not answer in this time is not ready.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Whom a Service selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Selects {
+    /// The ready replica whose pod has the label of the leader.
+    Leader,
+    /// Every ready replica.
+    Everyone,
+}
+
+/// Where one replica listens.
+struct Doors {
+    webhook: Port,
+    probes: Port,
+}
+
+/// A Service, and the ports behind it.
+pub(crate) struct Front {
+    service: Arc<Service>,
+    doors: Arc<Mutex<Vec<Doors>>>,
+    over: Arc<AtomicBool>,
+    following: Option<JoinHandle<()>>,
+}
+
+impl Front {
+    pub(crate) fn open(plane: &ControlPlane, selects: Selects) -> Self {
+        let service = Arc::new(Service::start().unwrap());
+        let doors: Arc<Mutex<Vec<Doors>>> = Arc::default();
+        let over = Arc::new(AtomicBool::new(false));
+        let kubectl = {
+            let mut kubectl = plane.kubectl(User::Admin);
+            let labelled = "configbutler.ai/leader=true";
+            kubectl.args(["-n", "default", "get", "pods", "-l", labelled, "-o", "json"]);
+            Mutex::new(kubectl)
+        };
+        let leaders = move || -> Vec<String> {
+            let output = kubectl.lock().unwrap().output();
+            let pods = output.ok().map(|output| output.stdout).unwrap_or_default();
+            let pods: Value = serde_json::from_slice(&pods).unwrap_or_default();
+            let pods = pods["items"].as_array().cloned().unwrap_or_default();
+            let name = |pod: Value| pod["metadata"]["name"].as_str().map(str::to_owned);
+            pods.into_iter().filter_map(name).collect()
+        };
+        let (followed, known, end) = (service.clone(), doors.clone(), over.clone());
+        let following = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                let replicas: Vec<(u16, u16)> = {
+                    let doors = known.lock().unwrap_or_else(PoisonError::into_inner);
+                    let numbers = doors.iter();
+                    numbers
+                        .map(|doors| (doors.webhook.number(), doors.probes.number()))
+                        .collect()
+                };
+                let leaders = (selects == Selects::Leader).then(&leaders);
+                let selected = replicas.iter().enumerate().filter(|(number, (_, probes))| {
+                    let pod = format!("replica-{number}");
+                    leaders
+                        .as_ref()
+                        .is_none_or(|leaders| leaders.contains(&pod))
+                        && is_ready(*probes)
+                });
+                let at = |webhook| SocketAddr::from((Ipv4Addr::LOCALHOST, webhook));
+                followed.select(selected.map(|(_, (webhook, _))| at(*webhook)).collect());
+                std::thread::sleep(PAUSE);
+            }
+        });
+        Self {
+            service,
+            doors,
+            over,
+            following: Some(following),
+        }
+    }
+
+    /// The flags of the next replica.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let doors = Doors {
+            webhook: Port::reserve().unwrap(),
+            probes: Port::reserve().unwrap(),
+        };
+        let (webhook, probes) = (doors.webhook.number(), doors.probes.number());
+        let service = self.service.port();
+        self.doors.lock().unwrap().push(doors);
+        vec![
+            format!("--webhook-bind-address=127.0.0.1:{webhook}"),
+            format!("--health-probe-bind-address=127.0.0.1:{probes}"),
+            format!("--webhook-url=https://127.0.0.1:{service}/process-validating-webhook"),
+        ]
+    }
+
+    /// Whether a replica says that it is ready.
+    pub(crate) fn is_ready(&self, replica: usize) -> bool {
+        is_ready(self.doors.lock().unwrap()[replica].probes.number())
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(following) = self.following.take() {
+            let _ = following.join();
+        }
+    }
+}
+
+fn is_ready(probes: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, probes));
+        let mut stream = TcpStream::connect_timeout(&address, PROBE)?;
+        stream.set_read_timeout(Some(PROBE))?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: replica\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
