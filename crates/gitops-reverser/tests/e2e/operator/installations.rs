@@ -180,7 +180,7 @@ fn without_a_lease_nothing_is_written_and_status_says_what_is_missing() {
     assert_eq!(installation.commits(), 0);
 }
 
-/// Two installations that share the namespace of their Leases and the repository of the first.
+/// Two installations that share the namespace of their Leases; the first mirrors its ConfigMaps.
 fn neighbours(name: &str) -> (Installation, Installation, String) {
     let host = prepare(&format!("{name}-host"), "default");
     let leases = host.plane.namespace(&format!("{name}-leases"));
@@ -188,7 +188,6 @@ fn neighbours(name: &str) -> (Installation, Installation, String) {
     let turns = both.0.settings.turns.as_mut();
     turns.unwrap().namespace.clone_from(&leases);
     mirror_config_maps(&both.0);
-    mirror_config_maps(&both.1);
     (both.0, both.1, leases)
 }
 
@@ -199,33 +198,43 @@ fn change(installation: &Installation, name: &str, value: &str) {
 #[test]
 fn one_folder_of_two_installations_belongs_to_the_first_if_the_second_wants_it_alone() {
     let (mut host, mut guest, _) = neighbours("one-folder");
-    share(&guest, &host, "main", "clusters/prod");
-    let alone = json!({"exclusiveMode": true});
-    guest.apply(&guest.destination("prod", "clusters/prod", &alone));
-    change(&host, "of-host", "1");
+    // Both are to mirror the same objects.
+    let open = json!({"namespacedRules": {"mode": "AllNamespaces"}});
+    let url = format!("file://{}", host.repository.path().display());
+    guest.apply(&guest.repo("repo", &json!({"repoUrl": url, "accessPolicy": open})));
+    let destination = |guest: &Installation, exclusive: bool| {
+        let change = json!({"exclusiveMode": exclusive, "accessPolicy": open});
+        guest.apply(&guest.destination("prod", "clusters/prod", &change));
+    };
+    destination(&guest, true);
+    guest.apply(&guest.guest_rule(&host.namespace, &json!([{"resources": ["configmaps"]}])));
+    change(&host, "first", "1");
     host.run();
-    host.await_names(&["of-host"]);
-    change(&guest, "of-guest", "1");
+    host.await_names(&["first"]);
     guest.run();
     let sentence = guest.await_ready("gitdestination/prod", "False", "OwnershipConflict");
     assert!(sentence.contains(&host.settings.instance_id), "{sentence}");
-    // The first one goes on, and nothing of the second is there.
-    change(&host, "of-host", "2");
-    let of_host = [Expected::config_maps(&host.namespace)];
-    host.await_equal("main", "clusters/prod/", &of_host);
+    change(&host, "first", "2");
+    let expected = [Expected::config_maps(&host.namespace)];
+    host.await_mirror(&expected);
+    let trailer = "--format=%(trailers:key=X-ConfigButler-InstanceID,valueonly)";
+    let writers = host.repository.git(&["log", trailer, "main"]);
+    assert!(!writers.contains("guest"), "{writers}");
 
-    // Without that wish both write their objects, and the first stays the owner.
-    guest.apply(&guest.destination("prod", "clusters/prod", &json!({"exclusiveMode": false})));
-    let both = [
-        Expected::config_maps(&host.namespace),
-        Expected::config_maps(&guest.namespace),
-    ];
-    host.await_equal("main", "clusters/prod/", &both);
+    // Without that wish both write it, and the first stays the owner. Whoever is faster, each change
+    // is committed once.
+    destination(&guest, false);
     guest.await_ready("gitdestination/prod", "True", "InSync");
-    host.await_ready("gitdestination/prod", "True", "InSync");
-    host.kubectl(&["delete", "configmap", "of-host"]);
-    change(&guest, "of-guest", "2");
-    host.await_mirror(&both);
+    let before = host.commits();
+    for value in 3..6 {
+        change(&host, "first", &value.to_string());
+        host.await_mirror(&expected);
+    }
+    change(&host, "second", "1");
+    host.await_mirror(&expected);
+    host.kubectl(&["delete", "configmap", "first"]);
+    host.await_mirror(&expected);
+    assert_eq!(host.commits() - before, 5, "no commit is doubled");
     let marker = host.repository.files("main");
     let marker = &marker["clusters/prod/.configbutler/owner.yaml"];
     assert!(marker.contains(&host.settings.instance_id), "{marker}");
@@ -236,6 +245,7 @@ fn one_folder_of_two_installations_belongs_to_the_first_if_the_second_wants_it_a
 fn different_branches_are_written_without_turns() {
     let (mut host, mut guest, leases) = neighbours("branches");
     share(&guest, &host, "other", "clusters/prod");
+    mirror_config_maps(&guest);
     for installation in [&mut host, &mut guest] {
         installation.run();
         change(installation, "one", "1");
