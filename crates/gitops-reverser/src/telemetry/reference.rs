@@ -18,7 +18,7 @@ it has something to say.
 
 `gvk` is a kind as in a manifest, such as `apps/v1/Deployment` or `v1/ConfigMap`; `scope` is `Namespaced` or
 `Cluster`; `destination` is `namespace/name` of a GitDestination; `repo` is the URL of a repository, which
-never holds credentials.
+never holds credentials; `worker` is the name of a Lease.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
