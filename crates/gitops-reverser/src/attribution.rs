@@ -6,7 +6,7 @@ pub mod shared_records;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reverser_core::admission_record::AdmissionRecord;
 use reverser_core::attribution::{Attributor, Origin, StoreLimits, Transition};
@@ -110,14 +110,29 @@ impl Attribution {
     }
 
     fn set_store_trouble(&self, trouble: Option<String>) {
+        let begins = trouble.is_some() && self.store_trouble.borrow().is_none();
         self.store_trouble
             .send_if_modified(|known| std::mem::replace(known, trouble) != *known);
+        if begins {
+            self.attributor().forget_without_content();
+        }
     }
 
     /// Takes what a webhook has learnt. Waits for nothing.
     pub fn record(&self, record: AdmissionRecord) {
+        self.record_of_age(record, Duration::ZERO);
+    }
+
+    /// Takes what another has learnt, so long ago.
+    fn record_of_age(&self, record: AdmissionRecord, age: Duration) {
         self.listening.store(true, Ordering::Relaxed);
-        let evicted = self.attributor().record(record, Instant::now());
+        // Another may have asked for the same, of another replica, and only theirs came true.
+        if self.store_trouble.borrow().is_some() && !record.change.has_content() {
+            return;
+        }
+        let now = Instant::now();
+        let learnt = now.checked_sub(age).unwrap_or(now);
+        let evicted = self.attributor().record(record, learnt);
         if evicted > 0
             && let Some(telemetry) = &self.telemetry
         {

@@ -81,6 +81,13 @@ impl AdmittedChange {
             Self::Delete { version } => Some(version),
         }
     }
+
+    /// Whether it says what the object is to be like, so that it can be told from another that was not
+    /// stored.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        matches!(self, Self::Create { .. } | Self::Update { .. })
+    }
 }
 
 /// What tells one state of an object from another: its canonical form, and who had set which field

@@ -100,6 +100,12 @@ impl Attributor {
         self.listening
     }
 
+    /// Not every attempt is heard of any more. Forgets those that have no content by which one that
+    /// came true could be told from one that was refused.
+    pub fn forget_without_content(&mut self) {
+        self.records.forget_without_content();
+    }
+
     /// Takes a record, and names the changes that have waited for it. Gives how many records had to
     /// go for want of room.
     pub fn record(&mut self, record: AdmissionRecord, now: Instant) -> usize {

@@ -226,7 +226,7 @@ impl Stream {
                         .checked_sub(1)
                         .and_then(|at| replies.get(at));
                     if let Some(id) = last.and_then(Reply::as_text) {
-                        oldest = before(id, self.sharing.ttl);
+                        oldest = id_before(time_of(id), self.sharing.ttl);
                     }
                 }
                 Err(error) => return Some(error),
@@ -262,10 +262,11 @@ impl Stream {
     /// Why it could not go on. It begins with all that may still name something: what is read twice
     /// says the same.
     async fn read_on(&self, connection: &mut Connection, sealer: &Sealer) -> StoreError {
-        let mut last = match self.now(connection).await {
-            Ok(now) => before(&now, self.sharing.ttl),
+        let began = match now(connection).await {
+            Ok(now) => now,
             Err(error) => return error,
         };
+        let mut last = id_before(began, self.sharing.ttl);
         self.works(Way::Read);
         let block = BLOCK.as_millis().to_string();
         loop {
@@ -285,27 +286,17 @@ impl Stream {
             };
             for (id, entry) in replies.iter().flat_map(entries) {
                 id.clone_into(&mut last);
+                let age = Duration::from_millis(began.saturating_sub(time_of(id)));
                 match entry {
                     Some((process, _)) if process == self.process => {}
                     Some((process, sealed)) => match sealer.open(process, sealed) {
-                        Some(record) => self.local.record(record),
+                        Some(record) => self.local.record_of_age(record, age),
                         None => self.telemetry.emit(RecordUnreadable),
                     },
                     None => self.telemetry.emit(RecordUnreadable),
                 }
             }
         }
-    }
-
-    /// The time as the store knows it, which names entries by it.
-    async fn now(&self, connection: &mut Connection) -> Result<String, StoreError> {
-        let command: &[&[u8]] = &[b"TIME"];
-        let time = connection.ask(&[command], DEADLINE).await?;
-        let seconds = time.first().and_then(|time| time.list().first());
-        let seconds = seconds
-            .and_then(Reply::as_text)
-            .ok_or(StoreError::Strange)?;
-        Ok(format!("{seconds}000-0"))
     }
 
     async fn open(&self) -> Result<(Connection, Sealer), StoreError> {
@@ -356,11 +347,31 @@ async fn rest(pause: Duration) -> Duration {
     (pause * 2).min(LONGEST_PAUSE)
 }
 
-/// The id that an entry would have had this time before another one, `<milliseconds>-<number>`.
-fn before(id: &str, time: Duration) -> String {
+/// The time as the store knows it, which names entries by it, in milliseconds.
+async fn now(connection: &mut Connection) -> Result<u64, StoreError> {
+    let command: &[&[u8]] = &[b"TIME"];
+    let time = connection.ask(&[command], DEADLINE).await?;
+    let time = time.first().map_or(&[][..], Reply::list);
+    let number = |reply: &Reply| reply.as_text()?.parse::<u64>().ok();
+    match time {
+        [seconds, micros] => number(seconds)
+            .zip(number(micros))
+            .map(|(seconds, micros)| seconds * 1000 + micros / 1000)
+            .ok_or(StoreError::Strange),
+        _ => Err(StoreError::Strange),
+    }
+}
+
+/// When an entry was written: ids are `<milliseconds>-<number>`.
+fn time_of(id: &str) -> u64 {
     let milliseconds = id.split_once('-').and_then(|(time, _)| time.parse().ok());
+    milliseconds.unwrap_or(0)
+}
+
+/// The first id that an entry could have had this time before.
+fn id_before(milliseconds: u64, time: Duration) -> String {
     let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    format!("{}-0", milliseconds.unwrap_or(0_u64).saturating_sub(time))
+    format!("{}-0", milliseconds.saturating_sub(time))
 }
 
 /// The entries of an answer to XREAD, each with its id; who wrote it and what, if it is ours.
@@ -388,8 +399,9 @@ mod tests {
     #[test]
     fn what_may_still_name_something_begins_so_long_before() {
         let minute = Duration::from_mins(1);
-        assert_eq!(before("1700000060123-7", minute), "1700000000123-0");
-        assert_eq!(before("5-1", minute), "0-0");
-        assert_eq!(before("strange", minute), "0-0");
+        let time = time_of("1700000060123-7");
+        assert_eq!(id_before(time, minute), "1700000000123-0");
+        assert_eq!(id_before(time_of("5-1"), minute), "0-0");
+        assert_eq!(time_of("strange"), 0);
     }
 }

@@ -10,8 +10,9 @@ use gitops_reverser::attribution::shared_records::{
 use gitops_reverser::attribution::{Attribution, TakeRecords as _};
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use prometheus_client::registry::Registry;
-use reverser_core::admission_record::{AdmissionRecord, AdmittedChange, Requester};
+use reverser_core::admission_record::{AdmissionRecord, AdmittedChange, FormId, Requester};
 use reverser_core::attribution::StoreLimits;
+use reverser_core::blob_id::BlobId;
 use reverser_core::object_key::TypeKey;
 use reverser_core::redaction::RedactionKey;
 use reverser_testkit::redis_server::{Protection, RedisServer};
@@ -112,14 +113,25 @@ impl Replica {
 }
 
 fn record(uid: &str) -> AdmissionRecord {
+    let new = FormId {
+        blob: BlobId::of(b"content"),
+        managers: None,
+    };
+    record_of(uid, AdmittedChange::Create { new })
+}
+
+fn deletion(uid: &str) -> AdmissionRecord {
+    let version = "1".to_owned();
+    record_of(uid, AdmittedChange::Delete { version })
+}
+
+fn record_of(uid: &str, change: AdmittedChange) -> AdmissionRecord {
     AdmissionRecord {
         type_key: TypeKey::new("", "v1", "configmaps").unwrap(),
         namespace: Some("shop".to_owned()),
         name: "the-name-of-an-object".to_owned(),
         uid: uid.to_owned(),
-        change: AdmittedChange::Delete {
-            version: "1".to_owned(),
-        },
+        change,
         user: Requester::new("alice"),
     }
 }
@@ -175,11 +187,18 @@ fn a_store_that_is_down_or_hangs_or_is_full_makes_nobody_wait_and_is_used_again_
     first.await_shared_with(&second, "after the pause");
     first.await_no_trouble();
 
+    let _ = first.records.take(deletion("before it is down"));
+    assert!(first.local.knows("before it is down"));
     redis.process().kill().unwrap();
     let waits = waits_in_vain(&first, "down");
     assert!(waits < 500, "{waits} of 5000 questions waited");
     first.await_trouble("refused");
     second.await_trouble("refused");
+    // Of deletions nobody can tell which came true, if others are not heard.
+    let _ = first.records.take(deletion("while it is down"));
+    for uid in ["before it is down", "while it is down"] {
+        assert!(!first.local.knows(uid), "{uid}");
+    }
     redis.start_again();
     first.await_shared_with(&second, "after the restart");
     first.await_no_trouble();

@@ -116,12 +116,7 @@ pub(super) fn join<'r>(
 }
 
 fn is_timely(stored: &Stored, seen: Instant) -> bool {
-    match stored.change {
-        AdmittedChange::Create { .. } | AdmittedChange::Update { .. } => true,
-        AdmittedChange::Scale { .. } | AdmittedChange::Delete { .. } => {
-            seen.saturating_duration_since(stored.since) <= WITHOUT_CONTENT
-        }
-    }
+    stored.change.has_content() || seen.saturating_duration_since(stored.since) <= WITHOUT_CONTENT
 }
 
 fn fits(transition: &Transition, change: &AdmittedChange) -> bool {

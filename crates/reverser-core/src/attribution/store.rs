@@ -112,6 +112,18 @@ impl RecordStore {
         evicted
     }
 
+    /// Forgets deletions and scalings, which have no content.
+    pub(super) fn forget_without_content(&mut self) {
+        let (mut len, mut bytes) = (0, 0);
+        self.of_uid.retain(|_, known| {
+            known.retain(|stored| stored.change.has_content());
+            len += known.len();
+            bytes += known.iter().map(|stored| stored.bytes).sum::<usize>();
+            !known.is_empty()
+        });
+        (self.len, self.bytes) = (len, bytes);
+    }
+
     pub(super) fn forget_old(&mut self, now: Instant) {
         while let Some((since, uid, number)) = self.order.front() {
             if now.saturating_duration_since(*since) <= self.limits.ttl {

@@ -477,3 +477,17 @@ fn the_end_of_a_namespace_names_its_controller_and_who_deleted_it() {
     assert_eq!(read(&verdict), CONTROLLER);
     assert_eq!(behalf.unwrap().name(), "alice");
 }
+
+#[test]
+fn without_the_others_what_has_no_content_is_forgotten_and_what_has_is_not() {
+    let now = Instant::now();
+    let mut attributor = Attributor::new(StoreLimits::default());
+    attributor.record(delete("alice", "5"), now);
+    attributor.record(update("alice", "5", "A", "B"), now);
+    attributor.forget_without_content();
+    assert_eq!(attributor.len(), 1);
+    let origin = attributor.attribute("u", deleting("5"), None, now);
+    assert_eq!(read(&origin.verdict(None).0), "nobody");
+    let origin = attributor.attribute("u", updated("5", "B", "alice"), None, now);
+    assert_eq!(read(&origin.verdict(None).0), "alice");
+}
