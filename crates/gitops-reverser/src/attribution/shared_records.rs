@@ -114,7 +114,7 @@ pub fn share(
     local: Attribution,
     telemetry: Telemetry,
 ) -> (SharedRecords, impl Future<Output = ()> + Send + 'static) {
-    let (queue, waiting) = mpsc::channel(WAITING);
+    let (queue, inbox) = mpsc::channel(WAITING);
     let answers = Arc::new(AtomicBool::new(false));
     let records = SharedRecords {
         local: local.clone(),
@@ -132,8 +132,7 @@ pub fn share(
         telemetry,
     };
     let run = async move {
-        let writing = stream.write(waiting);
-        tokio::join!(writing, stream.read());
+        tokio::join!(stream.write(inbox), stream.read());
     };
     (records, run)
 }
@@ -164,16 +163,15 @@ impl TakeRecords for SharedRecords {
 
 impl Stream {
     /// Writes what is learnt here, until nobody learns any more.
-    async fn write(&self, mut waiting: mpsc::Receiver<Waiting>) {
+    async fn write(&self, mut inbox: mpsc::Receiver<Waiting>) {
         let mut unconfirmed = Vec::new();
         let mut pause = FIRST_PAUSE;
         loop {
             let failure = match self.open().await {
                 Ok((mut connection, sealer)) => {
                     pause = FIRST_PAUSE;
-                    let writing =
-                        self.write_on(&mut connection, &sealer, &mut waiting, &mut unconfirmed);
-                    match writing.await {
+                    let end = self.write_on(&mut connection, &sealer, &mut inbox, &mut unconfirmed);
+                    match end.await {
                         Some(error) => error,
                         None => return,
                     }
@@ -191,7 +189,7 @@ impl Stream {
         &self,
         connection: &mut Connection,
         sealer: &Sealer,
-        waiting: &mut mpsc::Receiver<Waiting>,
+        inbox: &mut mpsc::Receiver<Waiting>,
         unconfirmed: &mut Vec<Waiting>,
     ) -> Option<StoreError> {
         let key = self.key.as_bytes();
@@ -199,17 +197,17 @@ impl Stream {
         let life = (self.sharing.ttl * 2).as_millis().to_string();
         let mut oldest = String::from("0-0");
         loop {
-            let sealed: Vec<Vec<u8>> = unconfirmed
+            let contents: Vec<Vec<u8>> = unconfirmed
                 .iter()
                 .filter_map(|waiting| sealer.seal(&waiting.record))
                 .collect();
-            let additions: Vec<[&[u8]; 10]> = sealed
+            let additions: Vec<[&[u8]; 10]> = contents
                 .iter()
-                .map(|sealed| {
+                .map(|content| {
                     let process = sealer.process().as_bytes();
                     let limit = limit.as_bytes();
                     [
-                        b"XADD", key, b"MAXLEN", b"~", limit, b"*", b"p", process, b"r", sealed,
+                        b"XADD", key, b"MAXLEN", b"~", limit, b"*", b"p", process, b"r", content,
                     ]
                 })
                 .collect();
@@ -236,7 +234,7 @@ impl Stream {
                 let _ = kept.send(());
             }
             // A connection that nobody uses may break unnoticed: it is used now and then.
-            let some = waiting.recv_many(unconfirmed, TOGETHER);
+            let some = inbox.recv_many(unconfirmed, TOGETHER);
             if tokio::time::timeout(BLOCK, some).await == Ok(0) {
                 return None;
             }
@@ -289,7 +287,7 @@ impl Stream {
                 let age = Duration::from_millis(began.saturating_sub(time_of(id)));
                 match entry {
                     Some((process, _)) if process == self.process => {}
-                    Some((process, sealed)) => match sealer.open(process, sealed) {
+                    Some((process, content)) => match sealer.open(process, content) {
                         Some(record) => self.local.record_of_age(record, age),
                         None => self.telemetry.emit(RecordUnreadable),
                     },
