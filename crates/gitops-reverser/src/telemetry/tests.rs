@@ -110,24 +110,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         name: "gitops-reverser",
         types: 17,
     });
-    telemetry.emit(LeaseFailed {
-        worker: "gitops-reverser-leader-prod",
-        reason: "forbidden",
-    });
-    telemetry.emit(MarkerConflict {
-        destination: &destination,
-        reason: "the installation another",
-        refused: false,
-    });
-    telemetry.emit(RecordStoreFailed {
-        reason: "redis://redis:6379: it does not answer in time",
-        news: true,
-    });
-    telemetry.emit(RecordUnreadable);
-    telemetry.emit(RecordNotShared);
-    telemetry.emit(RecordStoreWorks {
-        store: "redis://redis:6379",
-    });
+    emit_facts_of_replicas(telemetry, &destination);
     telemetry.emit(Stopping { signal: "SIGTERM" });
     telemetry.read_state_from(move || OperatorState {
         last_round: None,
@@ -140,6 +123,27 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
             last_push: Instant::now().checked_sub(Duration::from_secs(30)),
             attempt_began: None,
         }],
+    });
+}
+
+fn emit_facts_of_replicas(telemetry: &Telemetry, destination: &DestinationLabels) {
+    telemetry.emit(LeaseFailed {
+        worker: "gitops-reverser-leader-prod",
+        reason: "forbidden",
+    });
+    telemetry.emit(MarkerConflict {
+        destination,
+        reason: "the installation another",
+        refused: false,
+    });
+    telemetry.emit(RecordStoreFailed {
+        reason: "redis://redis:6379: it does not answer in time",
+        news: true,
+    });
+    telemetry.emit(RecordUnreadable);
+    telemetry.emit(RecordNotShared);
+    telemetry.emit(RecordStoreWorks {
+        store: "redis://redis:6379",
     });
 }
 

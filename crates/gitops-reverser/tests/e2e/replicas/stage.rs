@@ -21,30 +21,23 @@ pub(crate) const LEASE: Duration = Duration::from_secs(4);
 /// The processes of one or more installations.
 pub(crate) struct Stage {
     pub(crate) replicas: Vec<Process>,
-    front: Option<Front>,
+    front: Front,
     pub(crate) cluster: Installation,
     scratch: Scratch,
 }
 
 impl Stage {
-    /// A control plane with a repository `repo`, a destination `prod` and a rule for ConfigMaps; no
-    /// replica yet.
-    pub(crate) fn set(name: &str) -> Self {
+    /// A control plane with a repository `repo`, a destination `prod` and a rule for ConfigMaps, and a
+    /// Service for the webhook of all replicas; no replica yet.
+    pub(crate) fn with_webhook(name: &str, selects: Selects) -> Self {
         let cluster = Installation::alone(name);
         cluster.apply(&cluster.rule("all", &json!([{"resources": ["configmaps"]}])));
         Self {
             replicas: Vec::new(),
-            front: None,
+            front: Front::open(&cluster.plane, selects),
             cluster,
             scratch: Scratch::create(name).unwrap(),
         }
-    }
-
-    /// The same with a webhook that every replica serves behind one Service.
-    pub(crate) fn with_webhook(name: &str, selects: Selects) -> Self {
-        let mut stage = Self::set(name);
-        stage.front = Some(Front::open(&stage.cluster.plane, selects));
-        stage
     }
 
     /// Starts a replica of the installation `main` with a pod of its own.
@@ -76,13 +69,7 @@ impl Stage {
         .map(str::to_owned)
         .into();
         arguments.push(format!("--leases-lease-sec={}", LEASE.as_secs()));
-        match &self.front {
-            Some(front) => arguments.extend(front.flags()),
-            None => {
-                let nowhere = ["--webhook-bind-address=0", "--health-probe-bind-address=0"];
-                arguments.extend(nowhere.map(str::to_owned));
-            }
-        }
+        arguments.extend(self.front.flags());
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let program = assert_cmd::cargo::cargo_bin("gitops-reverser");
         let work_dir = self.scratch.path().join(format!("{name}-work"));
@@ -154,10 +141,9 @@ impl Stage {
     /// Waits until a replica is ready, be it to lead or to stand by.
     #[track_caller]
     pub(crate) fn await_ready(&self, replica: usize) {
-        let front = self.front.as_ref().expect("it has probes");
         let ready = || {
             let tail = || self.replicas[replica].log_tail();
-            front.is_ready(replica).then_some(()).ok_or_else(tail)
+            self.front.is_ready(replica).then_some(()).ok_or_else(tail)
         };
         wait::until_blocking("it is ready", IN_TIME, ready)
             .unwrap_or_else(|error| panic!("{error}"));
