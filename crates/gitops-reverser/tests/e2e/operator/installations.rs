@@ -182,13 +182,11 @@ fn without_a_lease_nothing_is_written_and_status_says_what_is_missing() {
 
 /// Two installations that share the namespace of their Leases; the first mirrors its ConfigMaps.
 fn neighbours(name: &str) -> (Installation, Installation, String) {
-    let host = prepare(&format!("{name}-host"), "default");
-    let leases = host.plane.namespace(&format!("{name}-leases"));
-    let mut both = (host, prepare(&format!("{name}-guest"), &leases));
-    let turns = both.0.settings.turns.as_mut();
-    turns.unwrap().namespace.clone_from(&leases);
-    mirror_config_maps(&both.0);
-    (both.0, both.1, leases)
+    let leases = ControlPlane::shared().namespace(&format!("{name}-leases"));
+    let host = prepare(&format!("{name}-host"), &leases);
+    let guest = prepare(&format!("{name}-guest"), &leases);
+    mirror_config_maps(&host);
+    (host, guest, leases)
 }
 
 fn change(installation: &Installation, name: &str, value: &str) {
