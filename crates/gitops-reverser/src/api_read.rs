@@ -192,6 +192,19 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
     kube::Client::try_from(config)
 }
 
+/// So long an answer is waited for that is no list and no watch.
+pub const ANSWER: Duration = Duration::from_secs(30);
+
+/// A client for questions to which an answer comes soon, or never: what is not answered `within` that
+/// time is an error.
+pub fn asking(mut config: kube::Config, within: Duration) -> Result<kube::Client, kube::Error> {
+    config.read_timeout = Some(within);
+    config.write_timeout = Some(within);
+    // How long a connection was idle before the question does not count.
+    config.reset_reader_on_write = true;
+    kube::Client::try_from(config)
+}
+
 /// Asks for a path; gives the body once the server has said 200.
 pub async fn get(
     client: &kube::Client,
@@ -254,7 +267,26 @@ fn describe(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_takes_questions_and_never_answers_is_an_error() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let silent = tokio::spawn(async move {
+            let mut connections = Vec::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                connections.push(connection);
+            }
+        });
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        let client = asking(config, Duration::from_millis(100)).unwrap();
+        let api: kube::Api<Namespace> = kube::Api::all(client);
+        assert!(api.get("kube-system").await.is_err());
+        silent.abort();
+    }
 
     #[test]
     fn a_refusal_is_told_in_the_words_of_the_server() {

@@ -24,6 +24,7 @@ use reverser_core::labels::Labels;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
+use crate::api_read::ANSWER;
 use crate::identity::Id;
 use crate::routing::{Configuration, OwnKind, Unreadable};
 
@@ -126,7 +127,8 @@ pub async fn follow(
         while let Ok(change) = rx.try_recv() {
             gathered.take(change);
         }
-        let found = definitions(&client).await;
+        let found = tokio::time::timeout(ANSWER, definitions(&client)).await;
+        let found = found.unwrap_or_else(|late| Err(kube::Error::Service(late.into())));
         unanswered = found.is_err();
         match found {
             Ok(found) => match definitions_known.meet(found) {

@@ -12,6 +12,7 @@ mod object_state;
 mod origins;
 mod rerouting;
 mod sent;
+mod unreadable;
 #[cfg(test)]
 mod origin_tests;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use self::object_state::{Name, ObjectState};
 use self::origins::{Sight, Written};
 use self::sent::{Content, selected_destinations};
 pub use self::sent::{Effect, ToWriter};
+use self::unreadable::Unreadable;
 use crate::attribution::Attribution;
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Route, Routing};
@@ -74,15 +76,15 @@ struct TypeState {
     asked: BTreeSet<Id>,
     /// Whether what is wanted has changed since it was asked for.
     ask_again: bool,
+    /// Destinations to which everything is sent again by a list that has not come to its end.
+    resending: BTreeSet<Id>,
 }
-
-/// What status says of a scope with objects that could not be read.
-const PARTLY_READ: &str = "objects could not be decoded";
 
 /// A list that is under way.
 struct Underway {
     listing: Listing,
     seen: HashSet<Name>,
+    unreadable: Unreadable,
     /// After a loss the cluster may have gone back in time (a restored backup): then the list is
     /// true as it is, although its versions are older than those that were known.
     accepts_older: bool,
@@ -123,6 +125,7 @@ impl Dispatcher {
                 let underway = Underway {
                     listing: Listing::start(key.clone()),
                     seen: HashSet::new(),
+                    unreadable: Unreadable::default(),
                     accepts_older: state.lost.contains_key(&key),
                 };
                 state.listings.insert(key, underway);
@@ -140,10 +143,8 @@ impl Dispatcher {
                 self.see(scope, &key, &object, sight, &mut effects);
             }
             Observation::Gone { object } => self.forget(scope, &key, &object, &mut effects),
-            Observation::Undecodable { .. } => {
-                if let Some(underway) = state.listings.get_mut(&key) {
-                    underway.listing.skip_undecodable();
-                }
+            Observation::Undecodable { name, reason } => {
+                self.cannot_read(&key, unreadable::sentence(name, &reason), &mut effects);
             }
             Observation::Listed(outcome) => self.end_list(key, outcome, &mut effects),
             Observation::Lost { message, .. } => {
@@ -190,7 +191,7 @@ impl Dispatcher {
     pub fn partly_read(&self) -> BTreeSet<TypeKey> {
         let partial = self.types.iter().filter(|(_, state)| {
             let mut reasons = state.lost.values();
-            reasons.any(|reason| reason == PARTLY_READ)
+            reasons.any(|reason| reason.starts_with(unreadable::PARTLY_READ))
         });
         partial.map(|(type_key, _)| type_key.clone()).collect()
     }
@@ -248,21 +249,28 @@ impl Dispatcher {
     }
 
     /// A destination lacks contents that nobody keeps: its types are listed again, and everything is
-    /// sent again.
+    /// sent again. It waits meanwhile; a list that does so already is left to come to its end.
     pub fn send_again(&mut self, id: &Id) -> Vec<Effect> {
         let mut effects = Vec::new();
         for (type_key, need) in &self.routing.needs {
-            if need.routes.iter().any(|route| route.destination == *id) {
-                effects.push(Effect::ListAgain(type_key.clone()));
+            if !need.routes.iter().any(|route| route.destination == *id) {
+                continue;
             }
+            let Some(state) = self.types.get_mut(type_key) else {
+                continue;
+            };
+            if !state.resending.insert(id.clone()) {
+                continue;
+            }
+            for proof in state.complete.iter() {
+                state.awaiting.insert((proof.scope().clone(), id.clone()));
+            }
+            for object in state.objects.values_mut() {
+                object.send_again(id);
+            }
+            effects.push(Effect::ListAgain(type_key.clone()));
         }
-        for object in self
-            .types
-            .values_mut()
-            .flat_map(|state| state.objects.values_mut())
-        {
-            object.send_again(id);
-        }
+        self.tell_destinations([id.clone()], &mut effects);
         effects
     }
 
@@ -302,19 +310,21 @@ impl Dispatcher {
             api_version: &api_version,
             kind: &scope.kind,
         });
-        let state = self.types.entry(key.type_key.clone()).or_default();
-        let read = Object::from_json(json, item_of).ok().and_then(|object| {
+        let read = Object::from_json(json, item_of).map_err(|error| error.to_string());
+        let read = read.and_then(|object| {
             let namespace = object.namespace().map(str::to_owned);
-            let identity = ObjectKey::new(key.type_key.clone(), namespace, object.name()).ok()?;
-            Some((object, identity))
+            let identity = ObjectKey::new(key.type_key.clone(), namespace, object.name());
+            let identity = identity.map_err(|error| error.to_string())?;
+            Ok((object, identity))
         });
-        let Some((object, identity)) = read else {
-            // One bad object: the list that contains it proves nothing, and its file stays.
-            if let Some(underway) = state.listings.get_mut(key) {
-                underway.listing.skip_undecodable();
+        let (object, identity) = match read {
+            Ok(read) => read,
+            Err(why) => {
+                let sentence = unreadable::sentence(unreadable::name_in(json), &why);
+                return self.cannot_read(key, sentence, effects);
             }
-            return;
         };
+        let state = self.types.entry(key.type_key.clone()).or_default();
         let name = Name::of(&object);
         let mut accepts_older = false;
         if let Some(underway) = state.listings.get_mut(key) {
@@ -382,8 +392,13 @@ impl Dispatcher {
             api_version: &api_version,
             kind: &scope.kind,
         });
-        let Ok(object) = Object::from_json(json, item_of) else {
-            return;
+        let object = match Object::from_json(json, item_of) {
+            Ok(object) => object,
+            Err(error) => {
+                let name = unreadable::name_in(json);
+                let sentence = unreadable::sentence(name, &error.to_string());
+                return self.cannot_read(key, sentence, effects);
+            }
         };
         let Some(state) = self.types.get_mut(&key.type_key) else {
             return;
@@ -410,11 +425,18 @@ impl Dispatcher {
         let Some(state) = self.types.get_mut(&type_key) else {
             return;
         };
-        let Some(Underway { listing, seen, .. }) = state.listings.remove(&key) else {
+        let Some(underway) = state.listings.remove(&key) else {
             return;
         };
+        let Underway {
+            listing,
+            seen,
+            unreadable,
+            accepts_older: _,
+        } = underway;
         state.complete.revoke(&key);
         state.awaiting.retain(|(scope, _)| *scope != key);
+        state.resending.clear();
         match (outcome, listing.finish()) {
             (ListOutcome::Complete, Listed::Complete(proof)) => {
                 state.complete.insert(proof);
@@ -440,7 +462,9 @@ impl Dispatcher {
                 }
             }
             (ListOutcome::Partial { .. }, _) | (_, Listed::Partial { .. }) => {
-                state.lost.insert(key, PARTLY_READ.to_owned());
+                let sentence = unreadable.to_string();
+                state.lost.insert(key.clone(), sentence.clone());
+                effects.push(Effect::Unreadable(key, sentence));
             }
         }
         self.tell_knowledge(&type_key, effects);

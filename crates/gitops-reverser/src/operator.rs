@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::authors::Authors;
 use self::discovering::Served;
+use self::ends::Clients;
 pub use self::ends::{Ends, StartWriter, WriterStart};
 use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
@@ -47,7 +48,7 @@ use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
 use crate::settings::{AttributionSettings, DeletesCap, Settings};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
-use crate::telemetry::facts::WorkLeftBehind;
+use crate::telemetry::facts::{ObjectsUnreadable, WorkLeftBehind};
 use crate::watch::{
     LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
 };
@@ -221,9 +222,9 @@ pub async fn run(
     readiness: watch::Sender<Readiness>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), OperatorError> {
-    let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let clients = Clients::new(&config).map_err(OperatorError::Client)?;
     let trouble = Trouble::new(telemetry.clone(), readiness.clone());
-    let ends = Ends::of_installation(&client, &settings, attribution, trouble);
+    let ends = Ends::of_installation(&clients, &settings, attribution, trouble);
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -402,7 +403,7 @@ impl Operator {
                     }
                 }
                 // A quiet loop shows that it goes round.
-                _ = rounds.tick() => {}
+                _ = rounds.tick() => self.writers.end_unused(Instant::now()),
                 _ = partly_read.tick() => {
                     for type_key in self.dispatcher.partly_read() {
                         self.list_again(&type_key);
@@ -498,7 +499,7 @@ impl Operator {
         }
         let changes_knowledge = matches!(
             &observation,
-            Observation::Lost { .. } | Observation::Listed(_)
+            Observation::Lost { .. } | Observation::Listed(_) | Observation::Undecodable { .. }
         );
         let effects = self.dispatcher.observe(&scope, observation);
         if changes_knowledge {
@@ -628,6 +629,10 @@ impl Operator {
                     self.writers.tell(&target, told).await;
                 }
                 Effect::ListAgain(type_key) => self.list_again(&type_key),
+                Effect::Unreadable(scope, sentence) => self.telemetry.emit(ObjectsUnreadable {
+                    type_key: &scope.type_key,
+                    sentence: &sentence,
+                }),
             }
         }
     }

@@ -134,6 +134,34 @@ pub struct MarkedFolder {
 /// So many pushes a minute where neither the user nor the host says otherwise.
 pub const DEFAULT_PUSHES_PER_MINUTE: u32 = 60;
 
+#[cfg(test)]
+impl Destination {
+    /// One with defaults everywhere.
+    pub(crate) fn sample(target: Target) -> Self {
+        Self {
+            target,
+            folder: BaseFolder::parse("prod").expect("a plain folder"),
+            form: Form {
+                secrets: SecretsMode::AsIs,
+                ignore: Ignore::default(),
+            },
+            prune: PruneMode::Always,
+            guard: true,
+            acknowledged: None,
+            marked: MarkedFolder::default(),
+            suspend: false,
+            keeps_unselected: false,
+            push: PushSettings {
+                max_wait: None,
+                max_files: None,
+                per_minute: DEFAULT_PUSHES_PER_MINUTE,
+                options: PushOptions::default(),
+            },
+            commit: CommitSettings::default(),
+        }
+    }
+}
+
 /// How a repository is pushed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushSettings {

@@ -280,7 +280,18 @@ impl Writer {
         if let Some(lease) = self.lease.take() {
             lease.release().await;
         }
+        if self.destinations.is_empty() {
+            self.remove_clone().await;
+        }
         self.common.hide_branch(&self.target);
+    }
+
+    /// Nobody needs the clone any more.
+    async fn remove_clone(&mut self) {
+        if let Ok(mirror) = self.take_mirror().await {
+            // What cannot be removed is a matter of space.
+            let _ = tokio::task::spawn_blocking(move || mirror.remove()).await;
+        }
     }
 
     /// Writes what is waiting before the process ends.

@@ -5,6 +5,7 @@
 //! gone stays, and so does every file that the layout could not have produced.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -159,6 +160,8 @@ pub struct PrunePolicy {
     pub guard: bool,
     /// The id of the stop that a person has released.
     pub acknowledged: Option<String>,
+    /// The stop that was shown last, if it has not come to its end.
+    pub shown: Option<ShownStop>,
     /// The mark of the folder, if it is that of another cluster.
     pub other_cluster: Option<String>,
 }
@@ -178,6 +181,8 @@ pub struct Plan {
     pub unproven: usize,
     /// Deletions go that the guard would have stopped, had nobody released them.
     pub released: bool,
+    /// What the guard stops, or would have.
+    pub shown: Option<ShownStop>,
     /// How many of those are of types that no rule of the destination selects.
     pub unselected: BTreeMap<TypeKey, usize>,
 }
@@ -243,6 +248,35 @@ pub struct MassDelete {
     pub id: String,
     /// How many files would go.
     pub deletions: usize,
+}
+
+/// A mass deletion as it was shown to a person. Its id stands for these files, also when they become
+/// fewer: they may go in several cycles, and no others go with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownStop {
+    id: String,
+    elsewhere: Option<String>,
+    paths: Arc<HashSet<RepoPath>>,
+}
+
+impl ShownStop {
+    fn of(deletes: &[Delete], elsewhere: Option<&str>) -> Self {
+        let paths = deletes.iter().map(|delete| delete.path.clone());
+        Self {
+            id: stop_id(deletes, elsewhere),
+            elsewhere: elsewhere.map(str::to_owned),
+            paths: Arc::new(paths.collect()),
+        }
+    }
+
+    fn covers<'d>(
+        &self,
+        mut deletes: impl Iterator<Item = &'d Delete>,
+        elsewhere: Option<&str>,
+    ) -> bool {
+        self.elsewhere.as_deref() == elsewhere
+            && deletes.all(|delete| self.paths.contains(&delete.path))
+    }
 }
 
 /// A destination with no more files than this is never guarded: emptying it is everyday work.
@@ -410,24 +444,22 @@ impl Plan {
             DeleteProof::TypeGone | DeleteProof::RuleDeleted => elsewhere.is_some(),
             DeleteProof::Deleted | DeleteProof::Moved => false,
         };
-        let suspicious = self
-            .deletes
-            .iter()
-            .filter(|delete| looks_wrong(delete))
-            .count();
+        let suspicious = || self.deletes.iter().filter(|delete| looks_wrong(delete));
+        let deletions = suspicious().count();
         let leaves_none = ours > GUARDED_ABOVE && self.deletes.len() + self.unproven >= ours;
-        if !policy.guard || suspicious == 0 || !(leaves_none || elsewhere.is_some()) {
+        if !policy.guard || deletions == 0 || !(leaves_none || elsewhere.is_some()) {
             return;
         }
-        let id = stop_id(&self.deletes, elsewhere);
+        let known = policy.shown.clone();
+        let known = known.filter(|shown| shown.covers(suspicious(), elsewhere));
+        let shown = known.unwrap_or_else(|| ShownStop::of(&self.deletes, elsewhere));
+        let id = shown.id.clone();
+        self.shown = Some(shown);
         if policy.acknowledged.as_ref() == Some(&id) {
             self.released = true;
             return;
         }
-        self.stopped = Some(MassDelete {
-            id,
-            deletions: suspicious,
-        });
+        self.stopped = Some(MassDelete { id, deletions });
         self.deletes.retain(|delete| !looks_wrong(delete));
     }
 
@@ -474,7 +506,7 @@ impl Plan {
     }
 }
 
-/// The same for the same files, so that a release holds across restarts and no longer.
+/// The same for the same files, so that a release holds across restarts.
 fn stop_id(deletes: &[Delete], elsewhere: Option<&str>) -> String {
     let mut hash = Sha256::new();
     hash.update(elsewhere.unwrap_or_default());

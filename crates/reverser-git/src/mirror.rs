@@ -129,6 +129,14 @@ impl Mirror {
         })
     }
 
+    /// Removes the clone, with everything else in its folder.
+    ///
+    /// # Errors
+    /// The folder cannot be removed.
+    pub fn remove(self) -> std::io::Result<()> {
+        remove_folder(&self.folder)
+    }
+
     /// Uses these credentials from the next operation on.
     pub fn set_credentials(&mut self, credentials: Credentials) {
         self.credentials = credentials;

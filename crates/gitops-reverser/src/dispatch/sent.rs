@@ -13,6 +13,7 @@ use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{DeleteProof, Operations, Wanted};
 use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
+use reverser_core::scope::ScopeKey;
 use reverser_core::selection::Facts;
 
 use super::knowledge::Knowledge;
@@ -27,6 +28,8 @@ pub enum Effect {
     Writer(Target, Id, ToWriter),
     /// List a type again: contents are needed that are not kept.
     ListAgain(TypeKey),
+    /// Say which objects of a scope cannot be read.
+    Unreadable(ScopeKey, String),
 }
 
 /// What a writer is told about a destination.

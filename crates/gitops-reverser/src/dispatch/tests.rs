@@ -20,6 +20,7 @@ pub(super) struct World {
     files: BTreeMap<String, String>,
     removed: Vec<(String, Option<DeleteProof>)>,
     listed_again: usize,
+    unreadable: Vec<String>,
     pub(super) knowledge: Knowledge,
     max_types: usize,
     pub(super) attribution: Attribution,
@@ -109,6 +110,7 @@ impl World {
             removed: Vec::new(),
             listed_again: 0,
             max_types: 300,
+            unreadable: Vec::new(),
             knowledge: Knowledge::default(),
         };
         world.rule("rule", &json!({}));
@@ -176,6 +178,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::ListAgain(_) => self.listed_again += 1,
+                Effect::Unreadable(_, sentence) => self.unreadable.push(sentence),
                 Effect::Writer(
                     _,
                     _,
@@ -512,6 +515,44 @@ fn what_only_a_refused_rule_selects_stays_even_if_its_object_is_deleted() {
 }
 
 #[test]
+fn contents_that_are_missing_are_asked_for_once_until_the_list_has_ended() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x"), config_map("b", 2, "y")]);
+    let prod = Id::new("shop", "prod");
+    let before = world.listed_again;
+    world.files.clear();
+    let effects = world.dispatcher.send_again(&prod);
+    world.apply(effects);
+    assert_eq!(world.listed_again, before + 1);
+    assert_eq!(
+        world.knowledge.pending.len(),
+        1,
+        "nothing is written meanwhile"
+    );
+    world.observe(Observation::ListStarted);
+    world.observe(Observation::Seen {
+        object: config_map("a", 1, "x"),
+        live: false,
+        added: false,
+    });
+    // An attempt that was under way complains as well.
+    let effects = world.dispatcher.send_again(&prod);
+    world.apply(effects);
+    assert_eq!(world.listed_again, before + 1);
+    world.observe(Observation::Seen {
+        object: config_map("b", 2, "y"),
+        live: false,
+        added: false,
+    });
+    world.observe(Observation::Listed(ListOutcome::Complete));
+    assert_eq!(world.names(), ["a", "b"]);
+    assert_eq!(world.knowledge.pending.len(), 0);
+    let effects = world.dispatcher.send_again(&prod);
+    world.apply(effects);
+    assert_eq!(world.listed_again, before + 2);
+}
+
+#[test]
 fn starting_anew_forgets_without_removing_anything() {
     let mut world = World::new();
     world.list(vec![config_map("a", 1, "x")]);
@@ -530,6 +571,47 @@ fn objects_that_could_not_be_read_are_to_be_listed_again() {
     assert_eq!(world.dispatcher.partly_read().len(), 1);
     world.list(vec![config_map("a", 1, "x")]);
     assert!(world.dispatcher.partly_read().is_empty());
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_named_and_its_file_stays() {
+    let bad = |kind: &str| -> Box<str> {
+        let metadata = r#""metadata":{"name":"a","namespace":"shop","resourceVersion":"7"}"#;
+        format!(r#"{{{metadata},"data":{{"{kind}":1,"{kind}":2}}}}"#).into()
+    };
+    let named = |world: &World| {
+        let mut unknown = world.knowledge.unknown.values();
+        let unknown = unknown.next().cloned().unwrap_or_default();
+        assert!(unknown.contains("shop/a ("), "{unknown}");
+        assert_eq!(world.unreadable.last(), Some(&unknown));
+        assert_eq!(world.knowledge.complete.iter().count(), 0);
+        assert_eq!(world.names(), ["a", "b"]);
+        assert_eq!(world.dispatcher.partly_read().len(), 1);
+    };
+    let listed = || {
+        let mut world = World::new();
+        world.list(vec![config_map("a", 1, "x"), config_map("b", 2, "y")]);
+        assert_eq!(world.knowledge.unknown.len(), 0);
+        world
+    };
+    let mut world = listed();
+    world.see(bad("k"));
+    named(&world);
+    let mut world = listed();
+    world.observe(Observation::Gone { object: bad("k") });
+    named(&world);
+    let mut world = listed();
+    world.observe(Observation::Undecodable {
+        name: Some((Some("shop".into()), "a".into())),
+        reason: "no version".into(),
+    });
+    named(&world);
+    let mut world = listed();
+    world.list(vec![bad("k"), config_map("b", 2, "y")]);
+    named(&world);
+    world.list(vec![config_map("a", 8, "z"), config_map("b", 2, "y")]);
+    assert_eq!(world.knowledge.unknown.len(), 0);
+    assert_eq!(world.names(), ["a", "b"]);
 }
 
 #[test]

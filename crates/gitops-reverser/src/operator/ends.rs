@@ -54,10 +54,27 @@ pub struct WriterStart {
     pub reports: mpsc::UnboundedSender<FromWriter>,
 }
 
+/// How the API server is spoken to.
+pub(super) struct Clients {
+    /// Questions and answers: one that does not come in time is an error.
+    asking: Client,
+    /// Watches, which may be silent for long.
+    following: Client,
+}
+
+impl Clients {
+    pub(super) fn new(config: &kube::Config) -> Result<Self, kube::Error> {
+        Ok(Self {
+            asking: crate::api_read::asking(config.clone(), crate::api_read::ANSWER)?,
+            following: Client::try_from(config.clone())?,
+        })
+    }
+}
+
 impl Ends {
     /// Our own kinds in the cluster say what is mirrored, and their status how it stands.
     pub(super) fn of_installation(
-        client: &Client,
+        Clients { asking, following }: &Clients,
         settings: &OperatorSettings,
         attribution: Attribution,
         trouble: Trouble,
@@ -68,7 +85,7 @@ impl Ends {
         parts.spawn(
             "the follower of rules",
             crate::configuration::follow(
-                client.clone(),
+                following.clone(),
                 settings.own_labels.clone(),
                 trouble,
                 configuration_tx,
@@ -77,22 +94,22 @@ impl Ends {
         parts.spawn(
             "the writer of statuses",
             write_statuses(
-                StatusWriter::new(client.clone(), &settings.instance_id),
+                StatusWriter::new(asking.clone(), &settings.instance_id),
                 statuses_rx,
             ),
         );
         // Nobody waits for it before there is something to write.
         let (uid_tx, uid) = watch::channel(None);
-        let asking = client.clone();
+        let client = asking.clone();
         parts.spawn_ending("the identity of the cluster", async move {
-            match cluster_uid(&asking).await {
+            match cluster_uid(&client).await {
                 Ok(uid) => uid_tx.send_replace(Some(uid)),
                 Err(error) => return Some(error),
             };
             std::future::pending().await
         });
         let writers = {
-            let (client, settings) = (client.clone(), settings.clone());
+            let (client, settings) = (asking.clone(), settings.clone());
             move |start: WriterStart| {
                 let access = crate::credentials::source(client.clone(), &start.target);
                 let (settings, mut uid) = (settings.clone(), uid.clone());
@@ -111,7 +128,7 @@ impl Ends {
             configuration,
             statuses,
             writers: Box::new(writers),
-            redaction: redacting::installation_key(client.clone(), &settings.namespace),
+            redaction: redacting::installation_key(asking.clone(), &settings.namespace),
             attribution,
             namespaces_first: false,
             progress: Arc::default(),

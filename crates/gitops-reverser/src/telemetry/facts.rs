@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use reverser_core::object_key::TypeKey;
 use reverser_git::CommitId;
 use tracing::{debug, error, info, trace, warn};
 
@@ -491,6 +492,24 @@ impl Fact for PodLabelFailed<'_> {
     fn log(&self) {
         let Self { pod, reason } = self;
         warn!(pod, reason, "the pod of the leader could not be labelled");
+    }
+
+    fn count(&self, _: &Metrics) {}
+}
+
+/// Objects of a type cannot be read: their files stay as they are.
+#[derive(Debug)]
+pub struct ObjectsUnreadable<'a> {
+    /// The type.
+    pub type_key: &'a TypeKey,
+    /// Which, and why.
+    pub sentence: &'a str,
+}
+
+impl Fact for ObjectsUnreadable<'_> {
+    fn log(&self) {
+        let Self { type_key, sentence } = self;
+        warn!(%type_key, "{sentence}; their files stay, and the type is listed again");
     }
 
     fn count(&self, _: &Metrics) {}

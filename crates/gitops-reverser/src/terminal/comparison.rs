@@ -187,6 +187,7 @@ impl Branch {
             cap: None,
             guard: false,
             acknowledged: None,
+            shown: None,
             other_cluster: None,
         };
         let plan = plan(&wishes.wanted, tree, &wishes.proofs, &policy);

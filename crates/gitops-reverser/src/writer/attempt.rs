@@ -181,6 +181,7 @@ impl Attempt {
             job.done.capped = plan.capped;
             if job.doubt.is_whole() {
                 job.done.unselected = Some(plan.unselected.clone());
+                job.policy.shown.clone_from(&plan.shown);
             }
             job.done.planned = plan.puts.len() + plan.deletes.len();
             let deletes = plan.deletes.iter();

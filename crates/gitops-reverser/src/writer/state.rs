@@ -8,7 +8,7 @@ use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{
-    DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan,
+    DeleteProof, MassDelete, Plan, Proofs, PrunePolicy, ShownStop, TreeFile, Wanted, plan,
 };
 use reverser_core::repo_path::RepoPath;
 use reverser_core::transition_log::{Change, TransitionLog};
@@ -25,6 +25,9 @@ use super::{Report, WriterSettings};
 use crate::dispatch::{Knowledge, ToWriter};
 use crate::identity::Id;
 use crate::routing::{Destination, Refusal};
+
+#[cfg(test)]
+mod tests;
 
 /// The times of so many events are kept for the histogram; while a remote is down there would be no
 /// end of them.
@@ -75,6 +78,8 @@ pub(super) struct DestinationState {
     failures: u32,
     not_before: Option<Instant>,
     stopped: Option<MassDelete>,
+    /// What the guard has shown, and what of it a person has released.
+    shown: Option<ShownStop>,
     foreign_owner: Option<String>,
     unselected: BTreeMap<TypeKey, usize>,
     /// Users whom the server does not take as authors, and what it said last.
@@ -111,6 +116,7 @@ impl DestinationState {
             failures: 0,
             not_before: None,
             stopped: None,
+            shown: None,
             foreign_owner: None,
             unselected: BTreeMap::new(),
             refused_authors: Arc::default(),
@@ -322,6 +328,7 @@ impl DestinationState {
                 cap: settings.deletes_cap,
                 guard: self.destination.guard,
                 acknowledged: self.destination.acknowledged.clone(),
+                shown: self.shown.clone(),
                 other_cluster: None,
             },
             contents: std::mem::take(&mut self.contents),
@@ -411,6 +418,8 @@ impl DestinationState {
         }
         let all_decided = done.capped == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
+        let ends = all_decided && done.failure.is_none();
+        self.shown = policy.shown.filter(|_| !ends);
         self.foreign_owner = done.foreign_owner;
         if let Some(unselected) = done.unselected {
             self.unselected = unselected;
@@ -431,7 +440,7 @@ impl DestinationState {
                 }
                 // What was decided is decided, also about files that were not there.
                 if all_decided {
-                    self.forget_proofs(&proofs, policy.mode);
+                    self.forget_proofs(&proofs);
                 }
                 // An object that is set aside may have to be tried again as it is.
                 let aside = self.set_aside.values().filter_map(|aside| aside.blob);
@@ -457,12 +466,11 @@ impl DestinationState {
         done.content_missing > 0
     }
 
-    fn forget_proofs(&mut self, used: &Proofs, mode: PruneMode) {
+    /// Also of those that the mode does not accept, whose files stay: names come and go without end.
+    /// Where another mode accepts more one day, lists tell what is gone.
+    fn forget_proofs(&mut self, used: &Proofs) {
         for (path, proof) in &used.of_file {
-            if mode.accepts(*proof)
-                && self.proofs.of_file.get(path) == Some(proof)
-                && !self.set_aside.contains_key(path)
-            {
+            if self.proofs.of_file.get(path) == Some(proof) && !self.set_aside.contains_key(path) {
                 self.proofs.of_file.remove(path);
             }
         }

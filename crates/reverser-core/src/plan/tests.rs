@@ -55,6 +55,7 @@ fn policy() -> PrunePolicy {
         cap: None,
         guard: true,
         acknowledged: None,
+        shown: None,
         other_cluster: None,
     }
 }
@@ -283,6 +284,54 @@ fn the_guard_stops_the_disappearance_of_everything_until_it_is_released() {
             .len(),
         11
     );
+}
+
+#[test]
+fn a_released_mass_deletion_goes_in_capped_cycles_and_covers_no_other() {
+    let nothing = BTreeMap::new();
+    let mut tree = many(40);
+    let stopped = plan_for(&nothing, &tree, &complete(), &policy());
+    let stop = stopped.stopped.expect("everything would go");
+    let mut policy = PrunePolicy {
+        cap: Some(12),
+        acknowledged: Some(stop.id.clone()),
+        shown: stopped.shown,
+        ..policy()
+    };
+    for left in [28, 16, 4, 0] {
+        let plan = plan_for(&nothing, &tree, &complete(), &policy);
+        assert_eq!((&plan.stopped, plan.capped), (&None, left));
+        let gone: HashSet<String> = plan.deletes.iter().map(|d| d.path().to_string()).collect();
+        tree.retain(|(path, _)| !gone.contains(path));
+        policy.shown = plan.shown;
+    }
+    assert!(tree.is_empty());
+    assert_eq!(policy.shown, None, "what was released has come to its end");
+
+    // Others than those that were shown are stopped, also beside them.
+    let shown = plan_for(&nothing, &many(20), &complete(), &policy).shown;
+    let more = PrunePolicy {
+        acknowledged: shown.as_ref().map(|shown| shown.id.clone()),
+        shown,
+        ..policy
+    };
+    let plan = plan_for(&nothing, &many(21), &complete(), &more);
+    assert_eq!(plan.deletes, []);
+    assert_eq!(plan.stopped.map(|stop| stop.deletions), Some(21));
+}
+
+#[test]
+fn a_stop_keeps_its_id_while_its_files_become_fewer() {
+    let nothing = BTreeMap::new();
+    let stopped = plan_for(&nothing, &many(30), &complete(), &policy());
+    let stop = stopped.stopped.expect("everything would go");
+    let again = PrunePolicy {
+        shown: stopped.shown,
+        ..policy()
+    };
+    let fewer = plan_for(&nothing, &many(20), &complete(), &again);
+    let fewer = fewer.stopped.expect("everything would still go");
+    assert_eq!((fewer.id, fewer.deletions), (stop.id, 20));
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn difference(tree: &[(&str, &str)], wanted: &[(&str, &str)]) -> Plan {
         cap: None,
         guard: false,
         acknowledged: None,
+        shown: None,
         other_cluster: None,
     };
     let files = files
@@ -314,6 +315,7 @@ fn both_halves_of_a_move_stay_in_one_commit() {
         cap: None,
         guard: false,
         acknowledged: None,
+        shown: None,
         other_cluster: None,
     };
     let old = at("v1");
