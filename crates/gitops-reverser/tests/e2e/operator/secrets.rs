@@ -69,7 +69,8 @@ fn redacted_secrets_keep_their_keys_and_an_unchanged_one_makes_no_commit() {
 #[test]
 fn a_destination_that_redacts_has_secrets_that_another_one_was_sent_before() {
     let mut world = Installation::prepare("redact-late");
-    world.settings.namespace.clone_from(&world.namespace);
+    let home = world.namespace.clone();
+    world.be_a_release(&home, &[]);
     let secrets = json!([{"resources": ["secrets"]}]);
     world.kubectl(&["create", "secret", "generic", "db", "--from-literal=a=b"]);
     world.apply(&world.rule("rule", &secrets));
