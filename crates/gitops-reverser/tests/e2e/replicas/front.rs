@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
 use reverser_testkit::control_plane::ControlPlane;
 use reverser_testkit::control_plane::User;
 use reverser_testkit::ports::Port;
 use reverser_testkit::service::Service;
-use serde_json::Value;
+use tokio::runtime::Builder;
 
 /// How soon a Service knows of a change.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(100);
 /// A replica that does not answer in this time is not ready.
 const PROBE: Duration = Duration::from_secs(1);
 
@@ -46,19 +49,17 @@ impl Front {
         let service = Arc::new(Service::start().unwrap());
         let doors: Arc<Mutex<Vec<Doors>>> = Arc::default();
         let over = Arc::new(AtomicBool::new(false));
-        let kubectl = {
-            let mut kubectl = plane.kubectl(User::Admin);
-            let labelled = "configbutler.ai/leader=true";
-            kubectl.args(["-n", "default", "get", "pods", "-l", labelled, "-o", "json"]);
-            Mutex::new(kubectl)
-        };
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let config = plane.kube_config(User::Admin);
+        let pods: Api<Pod> = runtime.block_on(async {
+            Api::namespaced(kube::Client::try_from(config).unwrap(), "default")
+        });
         let leaders = move || -> Vec<String> {
-            let output = kubectl.lock().unwrap().output();
-            let pods = output.ok().map(|output| output.stdout).unwrap_or_default();
-            let pods: Value = serde_json::from_slice(&pods).unwrap_or_default();
-            let pods = pods["items"].as_array().cloned().unwrap_or_default();
-            let name = |pod: Value| pod["metadata"]["name"].as_str().map(str::to_owned);
-            pods.into_iter().filter_map(name).collect()
+            let labelled = ListParams::default().labels("configbutler.ai/leader=true");
+            let pods = runtime.block_on(pods.list(&labelled));
+            let pods = pods.map(|pods| pods.items).unwrap_or_default();
+            let names = pods.into_iter().filter_map(|pod| pod.metadata.name);
+            names.collect()
         };
         let (followed, known, end) = (service.clone(), doors.clone(), over.clone());
         let following = std::thread::spawn(move || {

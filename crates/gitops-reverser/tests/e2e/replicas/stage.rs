@@ -15,8 +15,8 @@ use crate::operator::oracle::Expected;
 
 /// As long as anything may take that comes at all, on a machine that is busy with other things.
 pub(crate) const IN_TIME: Duration = Duration::from_secs(90);
-/// The length of the leases.
-pub(crate) const LEASE: Duration = Duration::from_secs(4);
+/// The length of the leases: a leader that a busy machine leaves alone for less goes on.
+pub(crate) const LEASE: Duration = Duration::from_secs(12);
 
 /// The processes of one or more installations.
 pub(crate) struct Stage {
@@ -62,7 +62,7 @@ impl Stage {
             "--instance-id=main",
             "--allow-url-schemes=https,file",
             "--metrics-bind-address=0",
-            "--leases-renew-sec=1",
+            "--leases-renew-sec=2",
             "--git-poll-sec=2",
             "--log-level=debug,kube=info,hyper=info",
         ]
