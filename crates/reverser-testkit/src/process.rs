@@ -206,7 +206,13 @@ impl Process {
     pub fn pause(&self) -> Result<(), ProcessError> {
         let slot = self.child();
         let child = slot.as_ref().ok_or_else(|| self.not_running())?;
-        self.send(child, Signal::STOP)
+        self.send(child, Signal::STOP)?;
+        // A thread on another core may still answer before the signal reaches it.
+        let id = child.id();
+        wait::until_blocking("all threads to be stopped", GRACE, || {
+            is_stopped(id).then_some(())
+        })
+        .map_err(|late| self.signal(io::Error::other(late)))
     }
 
     /// Lets it run on after [`Process::pause`].
@@ -319,6 +325,21 @@ fn tail(path: &Path) -> io::Result<String> {
         Some((_, lines)) if length > TAIL => Ok(lines.to_owned()),
         _ => Ok(text.into_owned()),
     }
+}
+
+/// Whether no thread of a process runs on.
+fn is_stopped(id: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let status = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name before the state may contain anything but ends with the last bracket.
+        let state = status
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next());
+        matches!(state, None | Some('T' | 'Z' | 'X'))
+    })
 }
 
 #[cfg(test)]
