@@ -21,7 +21,7 @@ build: ## Build the release binary: target/release/gitops-reverser
 
 .PHONY: test
 test: setup ## Run all tests and the demo, against a real Kubernetes API server and real Git servers
-	$(CARGO) test --workspace --no-fail-fast $(ARGS)
+	@hack/test.sh $(ARGS)
 	@if [ -z '$(ARGS)' ]; then '$(call target,debug)' demo --once; fi
 
 .PHONY: test-unit

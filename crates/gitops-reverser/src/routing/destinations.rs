@@ -178,7 +178,8 @@ fn prune_mode(mode: reverser_api::git_destination::PruneMode) -> PruneMode {
     }
 }
 
-/// Of two destinations whose folders overlap on one branch, the younger one is refused.
+/// Of two destinations whose folders overlap on one branch, the younger one is refused. Ages are told
+/// in seconds: of the same second, one that has written goes before one that has not.
 fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
     let mut by_age: Vec<(&Id, &GitDestination)> = configuration
         .destinations
@@ -188,6 +189,7 @@ fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
     by_age.sort_by_key(|(id, destination)| {
         (
             destination.creation_timestamp().map(|time| time.0),
+            !has_written(destination),
             (*id).clone(),
         )
     });
@@ -225,6 +227,11 @@ fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
     }
 }
 
+fn has_written(destination: &GitDestination) -> bool {
+    let status = destination.status.as_ref();
+    status.is_some_and(|status| status.last_pushed_commit.is_some())
+}
+
 /// What a refused destination has written is still its own: it may be let in again. One that never
 /// wrote anything keeps nobody out.
 fn claim_of_refused(
@@ -233,7 +240,9 @@ fn claim_of_refused(
     routing: &Routing,
 ) -> Option<(RepositoryIdentity, BranchName, BaseFolder)> {
     let spec = &object.spec;
-    object.status.as_ref()?.last_pushed_commit.as_ref()?;
+    if !has_written(object) {
+        return None;
+    }
     let repo_namespace = spec.repo_ref.namespace.as_ref().unwrap_or(&id.namespace);
     let repo = routing
         .repos

@@ -86,6 +86,16 @@ impl World {
         self
     }
 
+    fn has_written(&mut self, namespace: &str, name: &str) {
+        let id = Id::new(namespace, name);
+        let destination = self.0.destinations.get_mut(&id).unwrap();
+        Arc::make_mut(destination).status =
+            Some(reverser_api::git_destination::GitDestinationStatus {
+                last_pushed_commit: Some("c0ffee".into()),
+                ..Default::default()
+            });
+    }
+
     fn rule(mut self, namespace: &str, name: &str, rules: &Value) -> Self {
         let spec = json!({"destinationRef": {"name": "prod", "namespace": "shop"}, "rules": rules});
         let rule = Self::object(namespace, name, &spec);
@@ -252,6 +262,21 @@ fn of_two_overlapping_folders_the_older_destination_has_it() {
 }
 
 #[test]
+fn of_two_destinations_of_one_second_the_one_that_has_written_keeps_its_folder() {
+    let mut world = World::new().destination("shop", "a-twin", "clusters/prod", &json!({}));
+    assert_eq!(
+        world.destination_reason("prod"),
+        destination_reason::FOLDER_OVERLAP
+    );
+    world.has_written("shop", "prod");
+    assert_eq!(world.destination_reason("prod"), "");
+    assert_eq!(
+        world.destination_reason("a-twin"),
+        destination_reason::FOLDER_OVERLAP
+    );
+}
+
+#[test]
 fn folders_of_one_repository_overlap_however_its_address_is_spelled() {
     for url in [
         "https://git.example.com/repo",
@@ -282,12 +307,7 @@ fn what_a_refused_destination_has_written_stays_its_own() {
         "",
         "it wrote nothing"
     );
-    let denied = Id::new("other", "a-denied");
-    let denied = world.0.destinations.get_mut(&denied).unwrap();
-    Arc::make_mut(denied).status = Some(reverser_api::git_destination::GitDestinationStatus {
-        last_pushed_commit: Some("c0ffee".into()),
-        ..Default::default()
-    });
+    world.has_written("other", "a-denied");
     assert_eq!(
         world.destination_reason("z-younger"),
         destination_reason::FOLDER_OVERLAP
