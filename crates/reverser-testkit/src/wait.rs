@@ -205,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn a_look_that_hangs_is_given_up() {
         let mut looks = 0;
-        let error = until("an answer", SOON, async || {
+        let error = until("an answer", Duration::from_secs(1), async || {
             looks += 1;
             if looks == 2 {
                 std::future::pending::<()>().await;

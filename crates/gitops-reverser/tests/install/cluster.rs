@@ -54,7 +54,9 @@ impl Cluster {
         let mut slot = PLANE.lock().unwrap_or_else(PoisonError::into_inner);
         let plane = slot.get_or_insert_with(|| {
             let plane = ControlPlane::builder().controller_manager(true);
-            plane.audit_log(true).start().unwrap()
+            let plane = plane.audit_log(true).start().unwrap();
+            await_furniture(&plane);
+            plane
         });
         let folder = tempfile::tempdir().unwrap();
         let repository = BareRepository::create(folder.path(), "mirror.git");
@@ -88,6 +90,11 @@ impl Cluster {
 
     /// Credentials, a repository, a destination, a rule, and something to mirror.
     pub(crate) fn mirror(&self, namespace: &str, secrets_mode: &str) {
+        self.await_kinds(
+            reverser_api::crd_yaml::crds()
+                .into_iter()
+                .filter_map(|crd| crd.metadata.name),
+        );
         let secret = ["create", "secret", "generic", "git-credentials"];
         let login = ["--from-literal=username=bot", "--from-literal=password=x"];
         self.kubectl(&[&["-n", namespace], &secret[..], &login[..]].concat());
@@ -201,4 +208,29 @@ impl Cluster {
 #[track_caller]
 pub(crate) fn soon<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
     wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Every namespace has what the controller-manager puts into it, which would look new later.
+fn await_furniture(plane: &ControlPlane) {
+    let count = |arguments: &[&str]| {
+        let mut kubectl = plane.kubectl(User::Admin);
+        let found = command::run(kubectl.arg("get").args(arguments).args(["-o", "name"]));
+        found.stdout.lines().count()
+    };
+    wait::until_blocking("what every namespace has", Duration::from_mins(2), || {
+        let accounts = [
+            "serviceaccounts",
+            "-A",
+            "--field-selector=metadata.name=default",
+        ];
+        let roots = [
+            "configmaps",
+            "-A",
+            "--field-selector=metadata.name=kube-root-ca.crt",
+        ];
+        let seen = (count(&["namespaces"]), count(&accounts), count(&roots));
+        let complete = seen.0 == seen.1 && seen.0 == seen.2;
+        complete.then_some(()).ok_or(format!("{seen:?}"))
+    })
+    .unwrap();
 }

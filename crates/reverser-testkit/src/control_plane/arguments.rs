@@ -87,6 +87,8 @@ pub(super) fn kube_apiserver(settings: &ApiServerSettings<'_>) -> Vec<String> {
     if let Some((policy, log)) = audit {
         arguments.push(file("audit-policy-file", policy));
         arguments.push(file("audit-log-path", log));
+        // Whoever reads it finds all of it in one file.
+        arguments.push("--audit-log-maxsize=0".to_owned());
     }
     if !feature_gates.is_empty() {
         let gates: Vec<_> = feature_gates

@@ -190,6 +190,11 @@ impl Builder {
         let controller_manager = controller_manager.transpose()?;
         let admin = credentials.kube_config(url, User::Admin);
         credentials.set_robot_token(furnish::plane(admin)?);
+        for server in &servers {
+            let [alice, tenant] =
+                [User::Alice, User::Tenant].map(|user| credentials.kube_config(&server.url, user));
+            furnish::await_rights(alice, tenant)?;
+        }
         if let Some(manager) = &controller_manager {
             manager.await_ready()?;
         }

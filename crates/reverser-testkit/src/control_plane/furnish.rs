@@ -3,7 +3,7 @@ use std::time::Duration;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -79,6 +79,29 @@ pub(super) fn plane(admin: kube::Config) -> Result<String, FurnishError> {
         exists("the default namespace", &namespaces, robot_namespace).await?;
         robot_token(client).await
     })
+}
+
+/// Awaits that a server grants the rights that were written: it hears of them a moment later.
+pub(super) fn await_rights(alice: kube::Config, tenant: kube::Config) -> Result<(), FurnishError> {
+    blocking::run(async || {
+        let namespaces: Api<Namespace> = Api::all(client(alice)?);
+        granted("Alice's rights", &namespaces).await?;
+        let own = User::TENANT_NAMESPACE;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client(tenant)?, own);
+        granted("the tenant's rights", &accounts).await
+    })
+}
+
+async fn granted<K>(what: &str, api: &Api<K>) -> Result<(), FurnishError>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let one = ListParams::default().limit(1);
+    let listed = wait::until(what, SOON, async || {
+        let listed = api.list(&one).await;
+        listed.map(|_| ()).map_err(|error| error.to_string())
+    });
+    Ok(listed.await?)
 }
 
 async fn robot_token(client: Client) -> Result<String, FurnishError> {

@@ -37,10 +37,14 @@ fn controllers_act_under_their_own_names() {
     })
     .unwrap();
 
-    let audit = fs::read_to_string(plane.audit_log().unwrap()).unwrap();
     for controller in ["deployment-controller", "replicaset-controller"] {
         let name = format!(r#""username":"system:serviceaccount:kube-system:{controller}""#);
-        assert!(audit.contains(&name), "{controller} did nothing");
+        // A request is written down after it is answered.
+        wait::until_blocking(controller, SOON, || {
+            let audit = fs::read_to_string(plane.audit_log().unwrap()).unwrap();
+            audit.contains(&name).then_some(()).ok_or("did nothing")
+        })
+        .unwrap();
     }
 
     // While it is stopped nothing happens by itself.

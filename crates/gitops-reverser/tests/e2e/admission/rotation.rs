@@ -33,7 +33,7 @@ const LIFETIMES: Lifetimes = Lifetimes {
 const WRITERS: usize = 40;
 
 /// Between two changes of a writer: no call may wait for the machine longer than a webhook may take.
-const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// All lifetimes, and what a busy machine adds.
 const ENOUGH: Duration = Duration::from_mins(4);

@@ -13,6 +13,9 @@ use super::installation::{Installation, soon};
 /// Shorter than the longest time of quiet that the flags allow, and far longer than a push takes.
 const BEFORE_QUIET: Duration = Duration::from_secs(50);
 
+/// A look at the remote writes what waits, whatever the limits say.
+const SELDOM: Duration = Duration::from_mins(10);
+
 /// Limits that nothing in a test reaches.
 const FAR: [&str; 4] = [
     "--git-batch-max-files=100000",
@@ -27,6 +30,7 @@ fn with_limit(name: &str, near: &str) -> Installation {
     let far = FAR.iter().filter(|far| !far.starts_with(flag)).copied();
     let mut world = Installation::prepare(name);
     world.configure(&far.chain([near]).collect::<Vec<_>>());
+    world.settings.poll = SELDOM;
     world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
     world.run();
     world.await_ready("gitdestination/prod", "True", "InSync");
@@ -82,6 +86,7 @@ fn under_constant_change_the_longest_wait_ends_a_batch() {
     let mut world = Installation::prepare("batch-age");
     let near = ["--git-batch-max-wait-sec=5", "--git-batch-quiet-ms=5000"];
     world.configure(&[&FAR[..2], &near].concat());
+    world.settings.poll = SELDOM;
     world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
     world.run();
     world.await_ready("gitdestination/prod", "True", "InSync");

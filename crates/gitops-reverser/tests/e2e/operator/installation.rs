@@ -25,7 +25,7 @@ use reverser_core::noise::NoiseFilter;
 use reverser_core::owner_marker::OWNER_MARKER;
 use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
-use reverser_git::{Git, Person, Scheme};
+use reverser_git::{CancelToken, Git, Person, Scheme};
 use reverser_testkit::command;
 use reverser_testkit::control_plane::{Builder, ControlPlane, SharedPlane, User};
 use reverser_testkit::git_server::BareRepository;
@@ -449,6 +449,7 @@ pub(crate) fn soon<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T 
 
 fn settings(folder: &TempDir) -> OperatorSettings {
     OperatorSettings {
+        cut_off: CancelToken::new(),
         routing: RoutingOptions {
             schemes: vec![Scheme::File, Scheme::Http, Scheme::Https, Scheme::Ssh],
             allowed_urls: AllowedRepoUrls::default(),

@@ -26,8 +26,8 @@ fn turns(name: &str, leases: &str) -> Installation {
     name.clone_into(&mut installation.settings.instance_id);
     installation.settings.turns = Some(BranchTurns {
         leases: LeaseSettings {
-            renew: Duration::from_secs(1),
-            length: Duration::from_secs(4),
+            renew: Duration::from_secs(2),
+            length: Duration::from_secs(12),
         },
         namespace: leases.to_owned(),
     });

@@ -235,6 +235,8 @@ fn a_folder_that_is_applied_becomes_few_commits() {
     // However long a busy machine takes from one object to the next.
     world.settings.limits.quiet = Duration::from_secs(5);
     world.settings.limits.max_wait = Duration::from_mins(2);
+    // A look at the remote writes what waits.
+    world.settings.poll = Duration::from_mins(10);
     world.run();
     world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
     world.await_ready("gitdestination/prod", "True", "InSync");

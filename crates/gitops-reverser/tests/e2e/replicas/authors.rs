@@ -49,7 +49,7 @@ fn authors_survive_a_leader_that_is_killed_where_replicas_share_what_they_hear()
     // Only the leader is asked, so that nobody else can know.
     let mut stage = Stage::with_webhook("shared-authors", Selects::Leader);
     for _ in 0..2 {
-        stage.add_with(None, &[&store, &credentials]);
+        stage.add_with(None, &[&store, &credentials, "--attribution-ttl-sec=600"]);
     }
     let (first, _) = stage.await_leader(&[0, 1]);
     stage.await_ready(1 - first);

@@ -291,6 +291,12 @@ fn files_of_a_type_that_is_gone_go_in_one_pass() {
     world.mirror(&["--include", "*"]);
     assert_eq!(world.files().len(), 2);
     world.kubectl(&["delete", "crd", "parcels.gone.example.com"]);
+    wait::until_blocking("the type to be served no more", SOON, || {
+        let group = "--api-group=gone.example.com";
+        let served = world.kubectl(&["api-resources", group, "-o", "name"]);
+        served.trim().is_empty().then_some(()).ok_or(served)
+    })
+    .unwrap();
     world.mirror(&["--include", "*"]);
     assert_eq!(world.files(), ["core/v1/configmaps/gone-type/stays.yaml"]);
 }

@@ -39,7 +39,7 @@ fn started(bench: &Bench) -> Running<'_> {
 
 #[test]
 fn changes_of_a_batch_are_commits_of_their_authors_in_order() {
-    let bench = Bench::new();
+    let bench = Bench::patient();
     let writer = started(&bench);
     writer.put_by("alice", "web", "one");
     writer.put_by("alice", "api", "one");
@@ -108,7 +108,7 @@ fn names_stay_with_their_changes_when_somebody_else_moves_the_branch() {
 #[test]
 fn an_author_that_the_server_refuses_stands_in_the_message_and_others_as_before() {
     for hook in [KNOWS_ALICE, KNOWS_ALICE_SILENTLY] {
-        let bench = Bench::new();
+        let bench = Bench::patient();
         bench.repository.hook("pre-receive", hook);
         let writer = started(&bench);
         writer.put_by("alice", "web", "one");
@@ -139,7 +139,7 @@ fn an_author_that_the_server_refuses_stands_in_the_message_and_others_as_before(
 
 #[test]
 fn a_refused_object_is_set_aside_whoever_changed_it_and_the_others_keep_their_authors() {
-    let bench = Bench::new();
+    let bench = Bench::patient();
     bench.repository.hook(
         "pre-receive",
         "while read old new ref; do \

@@ -71,6 +71,7 @@ fn a_mebibyte_does_not_wait() {
 fn constant_change_is_written_when_the_longest_wait_is_over() {
     let mut bench = Bench::new();
     bench.settings.limits.max_wait = Duration::from_secs(1);
+    bench.settings.limits.quiet = Duration::from_millis(900);
     let writer = bench.run();
     writer.await_failure("prod", "");
     let start = Instant::now();

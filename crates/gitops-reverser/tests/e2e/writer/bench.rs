@@ -24,7 +24,9 @@ use reverser_core::object_key::{ObjectKey, TypeKey};
 use reverser_core::plan::{DeleteProof, Operations, PruneMode, Wanted};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::window::Limits;
-use reverser_git::{BranchName, Credentials, Git, Person, PushOptions, RemoteUrl, Scheme};
+use reverser_git::{
+    BranchName, CancelToken, Credentials, Git, Person, PushOptions, RemoteUrl, Scheme,
+};
 use reverser_testkit::git_server::{BareRepository, HttpFront};
 use reverser_testkit::wait;
 use tempfile::TempDir;
@@ -394,6 +396,7 @@ fn settings(folder: &TempDir) -> WriterSettings {
         marks_folders: true,
         on_push: None,
         git: Git::find().unwrap(),
+        cut_off: CancelToken::new(),
         work_dir: folder.path().join("work"),
         limits: Limits {
             max_files: 200,
