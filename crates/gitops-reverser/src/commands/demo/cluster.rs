@@ -231,7 +231,7 @@ impl DemoCluster {
     }
 }
 
-fn definition_names() -> Vec<String> {
+pub(super) fn definition_names() -> Vec<String> {
     let crds = reverser_api::crd_yaml::crds().into_iter();
     crds.filter_map(|crd| crd.metadata.name).collect()
 }

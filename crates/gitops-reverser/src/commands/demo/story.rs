@@ -1,8 +1,12 @@
 //! What Alice and Bob do, and what Git shows of it.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use reverser_git::{BranchName, History};
 
-use super::cluster::{DemoCluster, HOME, NAMESPACE};
+use super::cluster::{DemoCluster, HOME, NAMESPACE, definition_names};
 use super::{Complaint, Stage, say};
 use crate::commands::print;
 use crate::terminal::text::Colour;
@@ -34,13 +38,15 @@ const STORY: &[(&str, &[&str])] = &[
 ];
 
 pub(super) fn tell(stage: &mut Stage, cluster: &DemoCluster) -> Result<(), Complaint> {
+    stage.wait("serving the four kinds", || are_served(cluster))?;
     cluster.apply(&configuration(stage))?;
-    // Nobody's change is missed once the destination is ready and the webhook is known.
+    let metrics = stage.metrics.clone();
+    // Nobody's change is missed once the destination is ready and the webhook is asked.
     let is_ready = || {
         let ready = ["get", "gitdestination", "demo", "-n", HOME, "-o"];
         let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
         let asked = cluster.kubectl(&[&ready[..], &[path]].concat());
-        let webhook = !cluster.is_near || webhook_stands(cluster);
+        let webhook = !cluster.is_near || is_asked(cluster, &metrics);
         webhook && asked.is_ok_and(|status| status == "True")
     };
     stage.wait("the first mirror", is_ready)?;
@@ -59,11 +65,40 @@ pub(super) fn tell(stage: &mut Stage, cluster: &DemoCluster) -> Result<(), Compl
     show(stage)
 }
 
-/// Whether changes in the namespace of the story are told to the operator.
-fn webhook_stands(cluster: &DemoCluster) -> bool {
-    let path = "jsonpath={.items[*].webhooks[*].rules[*].resources[*]}";
-    let asked = cluster.kubectl(&["get", "validatingwebhookconfigurations", "-o", path]);
-    asked.is_ok_and(|resources| resources.contains("deployments"))
+/// Definitions are established a moment before their kinds are served.
+fn are_served(cluster: &DemoCluster) -> bool {
+    let served = cluster.kubectl(&["get", "--raw", "/apis/configbutler.ai/v1alpha1"]);
+    let kinds = definition_names().into_iter();
+    let mut plurals = kinds.filter_map(|name| Some(name.split_once('.')?.0.to_owned()));
+    served.is_ok_and(|served| plurals.all(|plural| served.contains(&format!("\"{plural}\""))))
+}
+
+/// Whether the API server asks the operator about changes in the namespace of the story; it does so
+/// a moment after it was told to. What is only tried changes nothing.
+fn is_asked(cluster: &DemoCluster, metrics: &str) -> bool {
+    let create = ["create", "configmap", "anything", "-n", NAMESPACE];
+    let tried = cluster.kubectl(&[&create[..], &["--dry-run=server"]].concat());
+    let counted = tried.ok().and_then(|_| read(metrics).ok());
+    counted.is_some_and(|counted| {
+        let reviews = counted
+            .lines()
+            .filter(|line| line.contains("admission_reviews_total{"));
+        reviews.into_iter().any(|line| !line.ends_with(" 0"))
+    })
+}
+
+/// What is at an address of this machine.
+fn read(url: &str) -> std::io::Result<String> {
+    let (address, path) = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_once('/'))
+        .ok_or(std::io::ErrorKind::InvalidInput)?;
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET /{path} HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 fn commits(stage: &Stage) -> usize {
