@@ -252,7 +252,7 @@ pub async fn get(
 }
 
 /// An error with its causes, which often say more than it does.
-fn describe(error: &dyn Error) -> String {
+pub(crate) fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

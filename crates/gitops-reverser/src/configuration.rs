@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api_read::ANSWER;
 use crate::identity::Id;
-use crate::routing::{Configuration, OwnKind, Unreadable};
+use crate::routing::{Configuration, OwnKind, Unreadable, has_written};
 
 /// Why our own objects cannot be read.
 mod trouble;
@@ -106,6 +106,7 @@ pub async fn follow(
     let mut gathered = Gathered::default();
     let mut definitions_known = KnownDefinitions::default();
     let mut unanswered = false;
+    let mut news = false;
     loop {
         let next = if unanswered {
             tokio::time::timeout(ASK_AGAIN, rx.recv()).await
@@ -114,10 +115,10 @@ pub async fn follow(
         };
         match next {
             Ok(None) => return,
-            Ok(Some(change)) => gathered.take(change),
+            Ok(Some(change)) => news |= gathered.take(change),
             Err(_nothing_new) => {}
         }
-        if !gathered.is_complete() {
+        if !news || !gathered.is_complete() {
             continue;
         }
         // Whoever has just started waits for nothing but the lists.
@@ -145,6 +146,7 @@ pub async fn follow(
         if told.send(Some(configuration)).is_err() {
             return;
         }
+        news = false;
     }
 }
 
@@ -159,7 +161,8 @@ impl Gathered {
         self.listed.iter().all(|listed| *listed)
     }
 
-    fn take(&mut self, change: Change) {
+    /// Takes a change; tells whether it may be one for anybody but us, who write statuses.
+    fn take(&mut self, change: Change) -> bool {
         let Self {
             configuration,
             listed,
@@ -173,37 +176,33 @@ impl Gathered {
             namespaces,
             ..
         } = configuration;
-        match change {
-            Change::Repo(step) => {
-                listed[0] |= apply(OwnKind::Repo, repos, unreadable, step);
-            }
+        let (kind, taken) = match change {
+            Change::Repo(step) => (0, apply(OwnKind::Repo, repos, unreadable, step, is_same)),
             Change::Destination(step) => {
-                listed[1] |= apply(OwnKind::Destination, destinations, unreadable, step);
+                let is_same = |one: &GitDestination, other: &GitDestination| {
+                    is_same(one, other) && has_written(one) == has_written(other)
+                };
+                let kind = OwnKind::Destination;
+                (1, apply(kind, destinations, unreadable, step, is_same))
             }
             Change::WatchRule(step) => {
-                listed[2] |= apply(OwnKind::WatchRule, watch_rules, unreadable, step);
+                let kind = OwnKind::WatchRule;
+                (2, apply(kind, watch_rules, unreadable, step, is_same))
             }
             Change::ClusterRule(step) => {
                 let mut rules = std::mem::take(cluster_rules)
                     .into_iter()
                     .map(|(name, rule)| (Id::new("", name), rule))
                     .collect();
-                listed[3] |= apply(OwnKind::ClusterRule, &mut rules, unreadable, step);
+                let taken = apply(OwnKind::ClusterRule, &mut rules, unreadable, step, is_same);
                 let rules = rules.into_iter();
                 *cluster_rules = rules.map(|(id, rule)| (id.name.clone(), rule)).collect();
+                (3, taken)
             }
-            Change::Namespace(step) => match step {
-                Step::Restarted(all) => {
-                    let all = all.into_iter();
-                    *namespaces = all.filter_map(|(id, read)| labels(&id, read)).collect();
-                    listed[4] = true;
-                }
-                Step::Applied(id, read) => namespaces.extend(labels(&id, read)),
-                Step::Deleted(id) => {
-                    namespaces.remove(&id.name);
-                }
-            },
-        }
+            Change::Namespace(step) => (4, apply_namespace(namespaces, step)),
+        };
+        listed[kind] |= taken == Taken::All;
+        taken != Taken::Nothing
     }
 }
 
@@ -211,24 +210,75 @@ fn labels(id: &Id, read: Read<Namespace>) -> Option<(String, Labels)> {
     Some((id.name.clone(), read.ok()?.labels().clone()))
 }
 
-/// Takes a step of a kind; tells whether all of them were listed.
+/// What a step brought.
+#[derive(PartialEq)]
+enum Taken {
+    /// All objects of the kind.
+    All,
+    /// One that is not as it was.
+    One,
+    /// One that says what it said before.
+    Nothing,
+}
+
+fn apply_namespace(known: &mut BTreeMap<String, Labels>, step: Step<Namespace>) -> Taken {
+    match step {
+        Step::Restarted(all) => {
+            let all = all.into_iter();
+            *known = all.filter_map(|(id, read)| labels(&id, read)).collect();
+            Taken::All
+        }
+        Step::Applied(id, read) => match labels(&id, read) {
+            Some((name, labels)) if known.get(&name) != Some(&labels) => {
+                known.insert(name, labels);
+                Taken::One
+            }
+            _ => Taken::Nothing,
+        },
+        Step::Deleted(id) => {
+            known.remove(&id.name);
+            Taken::One
+        }
+    }
+}
+
+/// Whether two states of an object differ in nothing but what is written into them, such as our own
+/// status: that would route everything anew after each push.
+fn is_same<K: Resource>(one: &K, other: &K) -> bool {
+    let (one, other) = (one.meta(), other.meta());
+    one.uid == other.uid
+        && one.generation == other.generation
+        && one.labels == other.labels
+        && one.annotations == other.annotations
+        && one.deletion_timestamp == other.deletion_timestamp
+}
+
+/// Takes a step of a kind.
 fn apply<K>(
     kind: OwnKind,
     known: &mut BTreeMap<Id, Arc<K>>,
     unreadable: &mut BTreeMap<(OwnKind, Id), Unreadable>,
     step: Step<K>,
-) -> bool {
-    let (all, new) = match step {
+    is_same: impl Fn(&K, &K) -> bool,
+) -> Taken {
+    let (taken, new) = match step {
         Step::Restarted(all) => {
             known.clear();
             unreadable.retain(|(other, _), _| *other != kind);
-            (true, all)
+            (Taken::All, all)
         }
-        Step::Applied(id, read) => (false, BTreeMap::from([(id, read)])),
+        Step::Applied(id, read) => {
+            let same = match (known.get(&id), &read) {
+                (Some(before), Ok(now)) => is_same(before, now),
+                _ => false,
+            };
+            let taken = if same { Taken::Nothing } else { Taken::One };
+            (taken, BTreeMap::from([(id, read)]))
+        }
         Step::Deleted(id) => {
             known.remove(&id);
             unreadable.remove(&(kind, id));
-            (false, BTreeMap::new())
+            (Taken::One, BTreeMap::new())
         }
     };
     for (id, read) in new {
@@ -243,7 +293,7 @@ fn apply<K>(
             }
         }
     }
-    all
+    taken
 }
 
 fn raw<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
@@ -363,7 +413,52 @@ impl KnownDefinitions {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_status_of_our_own_is_no_news_and_anything_else_is() {
+        let seen = |change: &dyn Fn(&mut serde_json::Value)| {
+            let mut object = json!({
+                "apiVersion": "configbutler.ai/v1alpha1",
+                "kind": "GitDestination",
+                "metadata": {"name": "prod", "namespace": "shop", "uid": "1", "generation": 1},
+                "spec": {"repoRef": {"name": "repo"}, "branch": "main", "baseFolder": "prod"},
+            });
+            change(&mut object);
+            let read = serde_json::from_value(object).unwrap();
+            Change::Destination(Step::Applied(Id::new("shop", "prod"), Ok(Arc::new(read))))
+        };
+        let status = |commit: &'static str| {
+            move |object: &mut serde_json::Value| {
+                object["status"] = json!({"lastPushedCommit": commit});
+            }
+        };
+        let mut gathered = Gathered::default();
+        assert!(gathered.take(seen(&|_| {})), "it is new");
+        assert!(gathered.take(seen(&status("c0ffee"))), "it has written");
+        assert!(!gathered.take(seen(&status("decade"))));
+        let destination = &gathered.configuration.destinations[&Id::new("shop", "prod")];
+        let status_kept = destination.status.as_ref().unwrap();
+        assert_eq!(status_kept.last_pushed_commit.as_deref(), Some("decade"));
+        for (field, value) in [
+            ("generation", json!(2)),
+            ("annotations", json!({"a": "b"})),
+            ("labels", json!({"a": "b"})),
+            ("deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+            ("uid", json!("2")),
+        ] {
+            let changed = seen(&|object| {
+                status("decade")(object);
+                object["metadata"][field] = value.clone();
+            });
+            assert!(gathered.take(changed), "{field}");
+            gathered.take(seen(&status("decade")));
+        }
+        let id = Id::new("shop", "prod");
+        assert!(gathered.take(Change::Destination(Step::Deleted(id))));
+    }
 
     #[test]
     fn definitions_that_were_replaced_unseen_are_another_installation() {

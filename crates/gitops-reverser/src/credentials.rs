@@ -10,6 +10,7 @@ use reverser_api::GitRepoConfig;
 use reverser_api::conditions::{reason, remote_reason};
 use reverser_git::{Credentials, RemoteUrl, Signer, SshSigner};
 
+use crate::api_read::describe;
 use crate::identity::Id;
 use crate::routing::{Refusal, Target};
 use crate::writer::{Access, AccessSource};
@@ -29,7 +30,7 @@ async fn read(client: Client, repo: Id, url: RemoteUrl) -> Result<Access, Refusa
     let found = api
         .get_opt(&repo.name)
         .await
-        .map_err(|error| invalid(&error))?;
+        .map_err(|error| unread(&error))?;
     let spec = found.map(|repo| repo.spec);
     if let Some(spec) = &spec {
         is_meant_for(&url, &repo, &spec.repo_url)?;
@@ -79,7 +80,7 @@ async fn secret(
     field: &str,
 ) -> Result<SecretData, Refusal> {
     let api: Api<Secret> = Api::namespaced(client.clone(), &repo.namespace);
-    let found = api.get_opt(name).await.map_err(|error| invalid(&error))?;
+    let found = api.get_opt(name).await.map_err(|error| unread(&error))?;
     let secret = found.ok_or_else(|| Refusal {
         reason: remote_reason::SECRET_NOT_FOUND,
         message: format!(
@@ -114,10 +115,16 @@ fn unusable(named: &Id, error: &dyn std::error::Error) -> Refusal {
     }
 }
 
-fn invalid(error: &kube::Error) -> Refusal {
+fn unread(error: &kube::Error) -> Refusal {
+    // Whoever may not read it has to be allowed to; anything else is tried again.
+    let forbidden = matches!(error, kube::Error::Api(status) if status.code == 403);
     Refusal {
-        reason: remote_reason::SECRET_INVALID,
-        message: format!("credentials cannot be read: {error}"),
+        reason: if forbidden {
+            remote_reason::SECRET_INVALID
+        } else {
+            reason::PROGRESSING
+        },
+        message: format!("credentials cannot be read: {}", describe(error)),
     }
 }
 

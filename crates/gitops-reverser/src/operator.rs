@@ -10,6 +10,7 @@ mod everywhere;
 mod observing;
 mod parts;
 mod redacting;
+mod settings;
 mod standing_by;
 mod writers;
 
@@ -21,11 +22,8 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Client};
-use reverser_core::noise::NoiseFilter;
 use reverser_core::object_key::TypeKey;
-use reverser_core::selection::Exclusions;
-use reverser_core::window::Limits;
-use reverser_git::{Git, GitUnusable, Person};
+use reverser_git::GitUnusable;
 use tokio::sync::{mpsc, watch};
 
 use self::authors::Authors;
@@ -36,22 +34,20 @@ use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
 pub use self::redacting::{KeySource, installation_key, key_of_operator};
+pub use self::settings::OperatorSettings;
 pub use self::standing_by::{BranchTurns, Replicas};
 use self::standing_by::{Election, Turn};
 use self::writers::Writers;
-use crate::admission::{AdmissionSettings, Watched};
+use crate::admission::Watched;
 use crate::attribution::Attribution;
 use crate::configuration::Trouble;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
-use crate::routing::{Configuration, Refusal, Routing, RoutingOptions};
-use crate::settings::{AttributionSettings, DeletesCap, Settings};
+use crate::routing::{Configuration, Refusal, Routing};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{ObjectsUnreadable, WorkLeftBehind};
-use crate::watch::{
-    LossReason, Observation, Observed, Scope, SupervisorError, WatchSettings, WatchSupervisor,
-};
+use crate::watch::{LossReason, Observation, Observed, Scope, SupervisorError, WatchSupervisor};
 use crate::writer::{Common, FromWriter, Told};
 
 /// So many observations wait for the loop; then the watches wait, and with them the API server.
@@ -72,119 +68,8 @@ const ROUND: Duration = Duration::from_secs(10);
 /// So long writers may take to push what waits when the process is to end; pods are given 30 s.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
-/// What the operator is told once.
-#[derive(Clone, Debug)]
-pub struct OperatorSettings {
-    /// What rules may mean.
-    pub routing: RoutingOptions,
-    /// What is left out.
-    pub noise: NoiseFilter,
-    /// How types are watched.
-    pub watch: WatchSettings,
-    /// How often the cluster is asked what it serves.
-    pub discovery_refresh: Duration,
-    /// Whether anything is watched and written; otherwise specs are only checked.
-    pub enabled: bool,
-    /// The program that talks to Git servers.
-    pub git: Git,
-    /// Where clones are kept.
-    pub work_dir: std::path::PathBuf,
-    /// When a batch ends.
-    pub limits: Limits,
-    /// How often a quiet remote is asked for its tip.
-    pub poll: Duration,
-    /// How many branches are written at once.
-    pub workers_max_global: usize,
-    /// How many branches of one repository are written at once.
-    pub workers_max_per_repo: usize,
-    /// How many files go in one cycle, at most.
-    pub deletes_cap: Option<usize>,
-    /// Who made changes.
-    pub attribution: AttributionSettings,
-    /// Who writes commits.
-    pub committer: Person,
-    /// The same for all replicas of an installation.
-    pub instance_id: String,
-    /// Where the operator runs.
-    pub namespace: String,
-    /// How the API server asks who did it; nothing where it does not.
-    pub admission: Option<AdmissionSettings>,
-    /// How replicas agree on a leader; nothing where this is the only one.
-    pub replicas: Option<Replicas>,
-    /// How installations take turns at a branch; nothing where this is the only one.
-    pub turns: Option<BranchTurns>,
-    /// Follows only those of our own objects that have such labels; nothing means all of them.
-    pub own_labels: Option<String>,
-}
-
-impl OperatorSettings {
-    /// What the flags say, and where the client is at home.
-    pub fn new(settings: &Settings, config: &kube::Config) -> Result<Self, OperatorError> {
-        let Settings {
-            discovery,
-            work,
-            batch,
-            destination,
-            committer,
-            attribution,
-            instance_id,
-            webhook,
-            ownership,
-            ..
-        } = settings;
-        let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
-        Ok(Self {
-            routing: RoutingOptions {
-                schemes: destination.allowed_schemes.clone(),
-                allowed_urls: destination.allowed_repo_urls.clone(),
-                secrets_mode: destination.secrets_mode,
-                exclusions: Exclusions::new(discovery.default_exclusions, &exclude),
-                watch_all: discovery.watch_all,
-                max_types: discovery.max_types,
-            },
-            noise: discovery.noise.clone(),
-            watch: WatchSettings {
-                concurrent_lists: discovery.max_concurrent_lists,
-                ..WatchSettings::large_pages()
-            },
-            discovery_refresh: discovery.refresh,
-            enabled: settings.enable_watch_ingestion,
-            git: Git::find()?,
-            work_dir: work.folder.clone(),
-            limits: Limits {
-                max_files: batch.max_files,
-                max_bytes: batch.max_bytes,
-                max_wait: batch.max_wait,
-                quiet: batch.quiet,
-            },
-            poll: batch.poll,
-            workers_max_global: work.workers_max_global,
-            workers_max_per_repo: work.workers_max_per_repo,
-            deletes_cap: match destination.deletes_cap {
-                DeletesCap::None => None,
-                DeletesCap::AtMost(most) => Some(most),
-            },
-            attribution: attribution.clone(),
-            committer: committer.clone(),
-            instance_id: instance_id.clone(),
-            namespace: config.default_namespace.clone(),
-            admission: webhook
-                .address
-                .map(|_| AdmissionSettings::new(webhook, &config.default_namespace)),
-            replicas: ownership.leader_elect.then(|| Replicas {
-                leases: ownership.leases.clone(),
-            }),
-            turns: Some(BranchTurns {
-                leases: ownership.leases.clone(),
-                namespace: ownership
-                    .leases_namespace
-                    .clone()
-                    .unwrap_or_else(|| config.default_namespace.clone()),
-            }),
-            own_labels: None,
-        })
-    }
-}
+/// So long a push that is cut off may take to be gone.
+pub(crate) const CUT_OFF: Duration = Duration::from_secs(2);
 
 /// Why the operator cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -224,7 +109,7 @@ pub async fn run(
 ) -> Result<(), OperatorError> {
     let clients = Clients::new(&config).map_err(OperatorError::Client)?;
     let trouble = Trouble::new(telemetry.clone(), readiness.clone());
-    let ends = Ends::of_installation(&clients, &settings, attribution, trouble);
+    let ends = Ends::of_installation(&clients, &settings, attribution, trouble, telemetry.clone());
     run_between(ends, config, settings, telemetry, readiness, shutdown).await
 }
 
@@ -331,6 +216,8 @@ pub async fn run_between(
         let written = tokio::time::timeout(LAST_WORDS, operator.writers.finish()).await;
         if written.is_err() {
             operator.telemetry.emit(WorkLeftBehind);
+            operator.settings.cut_off.cancel();
+            let _ = tokio::time::timeout(CUT_OFF, operator.writers.finish()).await;
         }
         election.give_back().await;
     }
@@ -403,7 +290,12 @@ impl Operator {
                     }
                 }
                 // A quiet loop shows that it goes round.
-                _ = rounds.tick() => self.writers.end_unused(Instant::now()),
+                _ = rounds.tick() => {
+                    self.writers.end_unused(Instant::now());
+                    if self.redaction.is_missing() {
+                        self.route().await;
+                    }
+                }
                 _ = partly_read.tick() => {
                     for type_key in self.dispatcher.partly_read() {
                         self.list_again(&type_key);
@@ -425,9 +317,6 @@ impl Operator {
                     });
                 }
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
-                () = tokio::time::sleep(redacting::RETRY), if self.redaction.is_missing() => {
-                    self.route().await;
-                }
                 error = self.supervisor.broken() => return Err(error.into()),
                 () = self.writers.ended() => {
                     return Err(OperatorError::Ended("the writer of a branch"));

@@ -25,6 +25,7 @@ use reverser_core::plan::PruneMode;
 use reverser_core::selection::{Exclusions, RulePart};
 use reverser_git::{BranchName, PushOptions, RemoteUrl, Scheme};
 
+pub(crate) use self::destinations::has_written;
 pub use self::unreadable::{OwnKind, Unreadable};
 use crate::identity::{Id, RuleId};
 use crate::settings::AllowedRepoUrls;

@@ -5,8 +5,8 @@ mod write;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use reverser_api::conditions::{
-    condition, destination_reason, destination_warning, reason, repo_reason, rule_reason,
-    rule_warning,
+    condition, destination_reason, destination_warning, reason, remote_reason, repo_reason,
+    rule_reason, rule_warning,
 };
 use reverser_api::git_destination::{
     GitDestination, GitDestinationStatus, MassDeleteGuard, SecretsMode, SetAside,
@@ -30,7 +30,12 @@ enum Standing {
 impl Standing {
     fn refused(refusal: &Refusal) -> Self {
         let Refusal { reason, message } = refusal.clone();
-        if reason == reason::PROGRESSING || reason == destination_reason::SCOPE_UNKNOWN {
+        let passing = [
+            reason::PROGRESSING,
+            remote_reason::UNREACHABLE,
+            destination_reason::SCOPE_UNKNOWN,
+        ];
+        if passing.contains(&reason) {
             Self::Underway(reason, message)
         } else {
             Self::Stalled(reason, message)

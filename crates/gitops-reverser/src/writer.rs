@@ -15,37 +15,32 @@ mod authors;
 mod common;
 mod contents;
 mod doubt;
+mod memory;
+mod messages;
 mod narrowing;
 mod owner;
 mod pace;
 mod refusals;
+mod settings;
 mod state;
 mod turns;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use reverser_core::blob_id::BlobId;
-use reverser_core::commit_message::Installation;
-use reverser_core::object_key::TypeKey;
-use reverser_core::plan::MassDelete;
-use reverser_core::window::Limits;
-use reverser_git::{
-    CommitId, Credentials, Git, Mirror, MirrorOptions, OpenError, Person, PushListener,
-    PushOptions, Signer, StagedBlobs,
-};
+use reverser_git::{Mirror, PushOptions, StagedBlobs};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use self::attempt::{Attempt, End, Finished, Job};
 pub use self::common::{Common, TypeNames};
 use self::common::{Permits, Repo};
-use self::contents::WAITING_BYTES;
+pub use self::messages::{FromWriter, Report, Told};
 use self::pace::{after_failures, after_moves};
+pub use self::settings::{Access, AccessSource, WriterSettings};
 use self::state::DestinationState;
 use self::turns::Turns;
 use crate::dispatch::ToWriter;
@@ -55,102 +50,12 @@ use crate::routing::{Refusal, Target};
 use crate::telemetry::facts::{BranchMoved, DestinationInSync, PushRetried};
 use crate::telemetry::labels::{BranchLabels, DestinationLabels};
 
-/// With what a repository is written.
-#[derive(Clone)]
-pub struct Access {
-    /// Lets us in.
-    pub credentials: Credentials,
-    /// Signs commits, if they are to be signed.
-    pub signer: Option<Arc<dyn Signer>>,
-}
-
-/// Where a writer gets its access from, anew for each attempt, so that rotated keys are used.
-pub type AccessSource = Arc<dyn Fn() -> BoxFuture<'static, Result<Access, Refusal>> + Send + Sync>;
-
 /// So often a batch that is to be the last is tried on a branch that moves.
 const LAST_ATTEMPTS: usize = 5;
 /// So long a batch that is to be the last waits for its turn.
 const LAST_TURN: Duration = Duration::from_secs(3);
 /// After so many pushes what was staged for them is cleared away.
 const PUSHES_UNTIL_CLEARED: usize = 50;
-
-/// What all writers have in common.
-#[derive(Clone, Debug)]
-pub struct WriterSettings {
-    /// The program.
-    pub git: Git,
-    /// Where clones are kept.
-    pub work_dir: PathBuf,
-    /// When a batch ends.
-    pub limits: Limits,
-    /// How often a quiet remote is asked for its tip.
-    pub poll: Duration,
-    /// How many files go in one cycle, at most.
-    pub deletes_cap: Option<usize>,
-    /// How long a batch waits for the names of its changes, where they are to be expected.
-    pub grace: Duration,
-    /// Who writes commits.
-    pub committer: Person,
-    /// Which installation writes.
-    pub installation: Installation,
-    /// Whether folders are marked as that installation's, and those of others left to them.
-    pub marks_folders: bool,
-    /// Hears how far pushes are.
-    pub on_push: Option<PushListener>,
-}
-
-/// What a writer tells about a destination.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// How many objects are wanted.
-    pub objects: usize,
-    /// How many files differ from the branch and are not pushed yet.
-    pub waiting: usize,
-    /// The last commit that was pushed for it.
-    pub last_commit: Option<CommitId>,
-    /// When, in seconds since 1970.
-    pub last_push: Option<i64>,
-    /// Whether the branch was found to hold what that round of lists brought.
-    pub in_sync: bool,
-    /// The last round of lists that was heard of.
-    pub round: u64,
-    /// What could not be listed completely, and why; its files stay.
-    pub unknown: Vec<String>,
-    /// What keeps the branch from following.
-    pub failure: Option<Refusal>,
-    /// Deletions that are stopped.
-    pub stopped: Option<MassDelete>,
-    /// Another installation that has marked the folder, and how to take it over.
-    pub foreign_owner: Option<String>,
-    /// Files of types that no rule selects, which nobody can prove to be superfluous.
-    pub unselected: BTreeMap<TypeKey, usize>,
-    /// Files that the server refuses, and what it said; not all of them if they are many.
-    pub set_aside: Vec<(String, String)>,
-    /// How many there are.
-    pub set_aside_objects: usize,
-    /// What the server said of authors that it does not take.
-    pub author_refused: Option<String>,
-}
-
-/// What a writer is told.
-#[derive(Debug)]
-pub struct Told {
-    /// About which destination.
-    pub id: Id,
-    /// What.
-    pub message: ToWriter,
-    /// When the watch event was read that is the cause; nothing if there was none.
-    pub since: Option<Instant>,
-}
-
-/// What a writer sends.
-#[derive(Debug)]
-pub enum FromWriter {
-    /// How a destination stands.
-    Report(Id, Box<Report>),
-    /// Contents are needed again that nobody has any more.
-    ContentMissing(Id),
-}
 
 /// The writer of one branch.
 pub struct Writer {
@@ -573,119 +478,6 @@ impl Writer {
         };
         self.staged = Some(mirror.staged().clone());
         Ok(mirror)
-    }
-
-    fn waiting_bytes(&self) -> usize {
-        let states = self.destinations.values();
-        states.map(|state| state.contents.bytes()).sum()
-    }
-
-    /// Moves contents to the disk when too many of them wait.
-    async fn limit_memory(&mut self) {
-        if self.waiting_bytes() <= WAITING_BYTES {
-            return;
-        }
-        self.forget_what_is_there().await;
-        // Otherwise the next few changes would bring it all here again.
-        if self.waiting_bytes() <= WAITING_BYTES / 2 {
-            return;
-        }
-        if self.staged.is_none()
-            && let Ok(mirror) = self.take_mirror().await
-        {
-            self.mirror = Some(mirror);
-        }
-        // A disk that cannot be written is told by the next attempt.
-        let Some(staged) = self.staged.clone() else {
-            return;
-        };
-        for state in self.destinations.values_mut() {
-            let contents = std::mem::take(&mut state.contents);
-            let staged = staged.clone();
-            let task = tokio::task::spawn_blocking(move || {
-                let written = contents.stage(&staged);
-                (contents, written)
-            });
-            let Ok((mut contents, written)) = task.await else {
-                continue;
-            };
-            if written.is_ok() {
-                contents.leave_to_disk();
-            }
-            state.contents.merge(contents);
-        }
-        self.clear_staged().await;
-    }
-
-    /// Forgets contents that nothing wants any more, and those that the branch has, as far as it is
-    /// known what it has: after a restart these are nearly all.
-    async fn forget_what_is_there(&mut self) {
-        for state in self.destinations.values_mut() {
-            state.forget_superseded();
-            let Some(mirror) = self.mirror.take_if(|mirror| mirror.tip().is_some()) else {
-                continue;
-            };
-            let files = state.files_in_memory().into_iter();
-            let files = files.map(|(path, blob)| (state.destination.folder.join(path), blob));
-            let files: Vec<(String, BlobId)> = files.collect();
-            let task = tokio::task::spawn_blocking(move || contents::missing_from(mirror, &files));
-            // A clone that is lost is opened again by the next attempt.
-            let Ok((mirror, missing)) = task.await else {
-                continue;
-            };
-            self.mirror = Some(mirror);
-            if let Some(missing) = missing {
-                state.contents.retain_in_memory(&missing);
-            }
-        }
-    }
-
-    /// Drops from the disk what no destination needs any more. While an attempt has the clone, that
-    /// waits for the next time.
-    async fn clear_staged(&mut self) {
-        let Some(mut mirror) = self.mirror.take() else {
-            return;
-        };
-        self.pushes_since_cleared = 0;
-        let states = self.destinations.values();
-        let needed: std::collections::HashSet<_> = states
-            .flat_map(|state| state.contents.staged())
-            .map(|blob| reverser_git::BlobId::from_bytes(*blob.as_bytes()))
-            .collect();
-        let task = tokio::task::spawn_blocking(move || {
-            // What cannot be removed now is a matter of space, and tried again.
-            let _ = mirror.retain_staged(|blob| needed.contains(&blob));
-            mirror
-        });
-        self.mirror = task.await.ok();
-    }
-}
-
-impl WriterSettings {
-    /// The folder of a branch's clone: anything may stand in URLs and branches, so a hash names it.
-    fn folder_of(&self, target: &Target) -> PathBuf {
-        let name = format!(
-            "{}\n{}\n{}",
-            target.url.as_str(),
-            target.branch.as_str(),
-            target.repo
-        );
-        self.work_dir
-            .join(reverser_core::blob_id::BlobId::of(name.as_bytes()).to_string())
-    }
-
-    fn open(&self, target: &Target) -> Result<Mirror, OpenError> {
-        Mirror::open(
-            self.git.clone(),
-            target.url.clone(),
-            target.branch.clone(),
-            &self.folder_of(target),
-            Credentials::anonymous(),
-            MirrorOptions {
-                on_push: self.on_push.clone(),
-                ..MirrorOptions::default()
-            },
-        )
     }
 }
 

@@ -17,6 +17,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::certificates::{self, CertificateError, Certificates, Change, Lifetimes, Step};
 use super::configuration;
 use super::own_writes::FIELD_MANAGER;
+use crate::api_read::describe;
 
 /// The entries, as cert-manager names them too.
 const AUTHORITIES: &str = "ca.crt";
@@ -165,17 +166,23 @@ impl CertificateSecret {
         }
     }
 
-    /// Tells the certificates whenever they are others, for as long as it is asked to.
-    pub(super) async fn follow(&self, mut tell: impl FnMut(Certificates)) {
+    /// Tells the certificates whenever they are others, or why they cannot be read, for as long as it
+    /// is asked to.
+    pub(super) async fn follow(&self, mut tell: impl FnMut(Result<Certificates, String>)) {
         let only = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let events = watcher(self.api.clone(), only).default_backoff();
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
-            // An error is followed by a new list; what is known stays known, also if it is deleted.
-            if let Ok(watcher::Event::Apply(secret) | watcher::Event::InitApply(secret)) = event
-                && let Some(certificates) = read(&secret)
-            {
-                tell(certificates);
+            match event {
+                Ok(watcher::Event::Apply(secret) | watcher::Event::InitApply(secret)) => {
+                    if let Some(certificates) = read(&secret) {
+                        tell(Ok(certificates));
+                    }
+                }
+                // What is known stays known, also if it is deleted.
+                Ok(_) => {}
+                // It is followed by a new list.
+                Err(error) => tell(Err(format!("Secret {}: {}", self.name, describe(&error)))),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What the server shows: from wherever certificates are kept to the TLS configuration of the moment.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,9 +60,12 @@ pub(super) async fn follow(
             });
             let loading = async {
                 loop {
-                    let certificates: Option<Certificates> = newest.borrow_and_update().clone();
-                    if let Some(certificates) = certificates {
-                        keys.load(&certificates);
+                    let certificates: Option<Result<Certificates, String>> =
+                        newest.borrow_and_update().clone();
+                    match certificates {
+                        Some(Ok(certificates)) => keys.load(&certificates),
+                        Some(Err(why)) => keys.complain(&why),
+                        None => {}
                     }
                     tokio::select! {
                         _ = newest.changed() => {}
@@ -128,9 +131,4 @@ impl Keys {
             self.telemetry.emit(CertificateUnusable { reason });
         }
     }
-}
-
-/// The authorities that a folder names for callers.
-pub(super) fn authorities_in(folder: &Path) -> Option<String> {
-    certificate_files::authorities(folder).ok().flatten()
 }

@@ -16,6 +16,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
 
+use super::certificate_files::{self, FileError};
 use super::certificate_secret::KeepError;
 use super::configuration::{self, Frame, Trust, Watched};
 use super::keys;
@@ -41,6 +42,8 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 enum RegisterError {
     #[error(transparent)]
     Certificates(#[from] KeepError),
+    #[error("the authority of the webhook's certificate cannot be read: {0}")]
+    Files(#[from] FileError),
     #[error(
         "the operator may not read or write the ValidatingWebhookConfiguration {name}: {message}; \
          grant get, create and update of validatingwebhookconfigurations, or set \
@@ -181,7 +184,7 @@ impl Registration {
                 ..
             } => (Trust::Injected(certificate.clone()), None),
             CertificateSource::Folder { folder, .. } => {
-                let authorities = keys::authorities_in(folder);
+                let authorities = certificate_files::authorities(folder)?;
                 (authorities.map_or(Trust::System, Trust::Authorities), None)
             }
         };

@@ -9,8 +9,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use reverser_core::author::AuthorMap;
 
+use crate::api_read::describe;
 use crate::telemetry::Telemetry;
-use crate::telemetry::facts::AuthorMapRead;
+use crate::telemetry::facts::{AuthorMapRead, ConfigurationUnreadable};
 
 /// Where the ConfigMap is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +53,14 @@ pub async fn follow(
             Ok(watcher::Event::Apply(map)) => Some(map),
             Ok(watcher::Event::Delete(_)) => None,
             // What was read stays; an error is followed by a new list.
-            Err(_) => continue,
+            Err(error) => {
+                telemetry.emit(ConfigurationUnreadable {
+                    what: &format!("ConfigMap {at}"),
+                    reason: &describe(&error),
+                    cure: "; authors' names stay as they were",
+                });
+                continue;
+            }
         };
         let (authors, bad) = read(map.as_ref());
         telemetry.emit(AuthorMapRead {

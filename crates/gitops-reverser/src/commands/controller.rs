@@ -162,6 +162,7 @@ async fn serve_and_operate(
         });
         servers.spawn(async { serving.await.map_err(io::Error::other)? });
     }
+    let cut_off = settings.cut_off.clone();
     let operator = operator::run(
         config,
         settings,
@@ -180,6 +181,8 @@ async fn serve_and_operate(
             }
             signal = signals.next() => {
                 if asked {
+                    cut_off.cancel();
+                    let _ = tokio::time::timeout(operator::CUT_OFF, &mut operator).await;
                     return Err(ControllerError::Impatient);
                 }
                 asked = true;

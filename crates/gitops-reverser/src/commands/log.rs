@@ -104,10 +104,13 @@ fn as_json(commit: &LoggedCommit, with_patch: bool) -> serde_json::Value {
 
 fn tell_blame(arguments: &BlameArguments) -> Result<ExitCode, Complaint> {
     let (history, path) = open(&arguments.object)?;
-    let lines = history.blame(&path).map_err(|_| {
-        let sentence =
-            format!("{path} is not there any more: `gitops-reverser log` tells who deleted it");
-        Complaint::new(Exit::NoSuchObject, sentence)
+    let lines = history.blame(&path).map_err(|error| match error {
+        HistoryError::Git(said) if said.contains("no such path") => {
+            let sentence =
+                format!("{path} is not there any more: `gitops-reverser log` tells who deleted it");
+            Complaint::new(Exit::NoSuchObject, sentence)
+        }
+        error => Complaint::failed(error),
     })?;
     let paint = Paint::for_stdout();
     let rows: Vec<Vec<String>> = lines

@@ -71,7 +71,10 @@ async fn mirror(arguments: &MirrorArguments) -> Result<ExitCode, Complaint> {
     }
     let finished = tokio::select! {
         finished = pass.finish() => finished,
-        _ = signals.next() => return Err(Complaint::new(Exit::Interrupted, "ended at once")),
+        _ = signals.next() => {
+            pass.cut_off().await;
+            return Err(Complaint::new(Exit::Interrupted, "ended at once"));
+        }
     };
     let code = result?;
     finished.map(|()| code)

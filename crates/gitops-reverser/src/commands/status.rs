@@ -73,13 +73,14 @@ async fn tell(arguments: &StatusArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
     let cluster = signals.unless(Cluster::connect(&arguments.cluster)).await?;
     if let Some(namespace) = &arguments.namespace {
-        cluster.check_namespace(namespace).await?;
+        signals.unless(cluster.check_namespace(namespace)).await?;
     }
     let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
     let on_terminal = io::stdout().is_terminal();
     let mut last = None;
     loop {
-        let overview = look(&client, arguments.namespace.as_deref()).await?;
+        let looked = look(&client, arguments.namespace.as_deref());
+        let overview = signals.unless(looked).await?;
         // On a terminal the ages go on; elsewhere only news are.
         let news = last.as_ref() != Some(&overview);
         if news || (on_terminal && !arguments.json) {

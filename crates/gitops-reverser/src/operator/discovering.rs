@@ -14,9 +14,10 @@ use reverser_core::catalogue::Catalogue;
 use reverser_core::definitions::Definitions;
 use tokio::sync::watch;
 
+use crate::api_read::describe;
 use crate::discovery::{FailedGroup, discover};
 use crate::telemetry::Telemetry;
-use crate::telemetry::facts::DiscoveryFailed;
+use crate::telemetry::facts::{ConfigurationUnreadable, DiscoveryFailed};
 
 /// A definition is served a moment after it was created.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -80,10 +81,23 @@ enum Event {
 }
 
 impl Defining {
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Event, telemetry: &Telemetry) {
+        let unread = |what, error| {
+            telemetry.emit(ConfigurationUnreadable {
+                what,
+                reason: &describe(error),
+                cure: "; files of types that are gone stay until then",
+            });
+        };
         match event {
-            Event::Crd(Err(_)) => self.crds.refused = true,
-            Event::Service(Err(_)) => self.services.refused = true,
+            Event::Crd(Err(error)) => {
+                self.crds.refused = true;
+                unread("customresourcedefinitions", &error);
+            }
+            Event::Service(Err(error)) => {
+                self.services.refused = true;
+                unread("apiservices", &error);
+            }
             Event::Crd(Ok(event)) => self
                 .crds
                 .take(event, |crd| crd.metadata.generation.unwrap_or_default()),
@@ -166,7 +180,7 @@ pub(super) async fn follow(
         while !defining.is_settled()
             && let Some(event) = changes.next().await
         {
-            defining.take(event);
+            defining.take(event, &telemetry);
         }
     };
     let definitions = tokio::time::timeout(FIRST_WAIT, definitions);
@@ -205,7 +219,7 @@ pub(super) async fn follow(
             Err(error) => {
                 telemetry.emit(DiscoveryFailed {
                     group: "",
-                    reason: &error.to_string(),
+                    reason: &describe(&error),
                 });
                 wait = (wait * 2).min(LONGEST_WAIT);
                 wait.mul_f64(0.8 + 0.4 * fastrand::f64())
@@ -213,11 +227,11 @@ pub(super) async fn follow(
         };
         tokio::select! {
             Some(event) = changes.next() => {
-                defining.take(event);
+                defining.take(event, &telemetry);
                 tokio::time::sleep(SETTLE).await;
                 // One look answers for all that has changed by now.
                 while let Some(Some(event)) = changes.next().now_or_never() {
-                    defining.take(event);
+                    defining.take(event, &telemetry);
                 }
             }
             () = tokio::time::sleep(next) => {}

@@ -16,6 +16,7 @@ use crate::attribution::Attribution;
 use crate::configuration::Trouble;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
+use crate::telemetry::Telemetry;
 use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
 
 /// The two ends of the data's way, and what else the operator needs of its surroundings.
@@ -78,6 +79,7 @@ impl Ends {
         settings: &OperatorSettings,
         attribution: Attribution,
         trouble: Trouble,
+        telemetry: Telemetry,
     ) -> Self {
         let (configuration_tx, configuration) = watch::channel(None);
         let (statuses, statuses_rx) = watch::channel(Statuses::default());
@@ -94,7 +96,7 @@ impl Ends {
         parts.spawn(
             "the writer of statuses",
             write_statuses(
-                StatusWriter::new(asking.clone(), &settings.instance_id),
+                StatusWriter::new(asking.clone(), &settings.instance_id, telemetry),
                 statuses_rx,
             ),
         );
@@ -161,6 +163,7 @@ impl OperatorSettings {
     pub fn writers(&self, cluster_uid: String) -> WriterSettings {
         WriterSettings {
             git: self.git.clone(),
+            cut_off: self.cut_off.clone(),
             work_dir: self.work_dir.clone(),
             limits: self.limits,
             poll: self.poll,

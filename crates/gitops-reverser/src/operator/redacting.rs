@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -21,8 +20,6 @@ use crate::routing::{Refusal, Routing};
 const SECRET: &str = "gitops-reverser-redaction";
 /// Its entry.
 const ENTRY: &str = "key";
-/// How soon a key that could not be had is asked for again.
-pub(super) const RETRY: Duration = Duration::from_secs(15);
 
 /// Gives the key, or says why it cannot be had.
 pub type KeySource =

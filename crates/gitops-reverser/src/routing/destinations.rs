@@ -227,7 +227,8 @@ fn refuse_overlaps(routing: &mut Routing, configuration: &Configuration) {
     }
 }
 
-fn has_written(destination: &GitDestination) -> bool {
+/// Whether it ever pushed a commit.
+pub(crate) fn has_written(destination: &GitDestination) -> bool {
     let status = destination.status.as_ref();
     status.is_some_and(|status| status.last_pushed_commit.is_some())
 }

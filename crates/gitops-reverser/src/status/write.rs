@@ -1,7 +1,6 @@
 //! Writes statuses that are news.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -13,13 +12,15 @@ use reverser_api::git_repo_config::GitRepoConfigStatus;
 use reverser_api::watch_rule::WatchRuleStatus;
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::events::{self, Events};
 use super::{Selected, Standing, of_destination, of_repo, of_rule, same};
+use crate::api_read::describe;
 use crate::identity::{Id, RuleId};
-use crate::routing::{Configuration, OwnKind, Refusal, Routing, Unreadable};
+use crate::routing::{Configuration, OwnKind, Refusal, Routing, Rule, Unreadable};
+use crate::telemetry::Telemetry;
+use crate::telemetry::facts::StatusNotWritten;
 use crate::writer::Report;
 
 /// How everything stands.
@@ -60,22 +61,27 @@ pub struct StatusWriter {
     repos: BTreeMap<Id, GitRepoConfigStatus>,
     destinations: BTreeMap<Id, GitDestinationStatus>,
     rules: BTreeMap<RuleId, WatchRuleStatus>,
+    telemetry: Telemetry,
     /// Whether something could not be written in this round.
     failed: bool,
+    /// What was said last about that: the same is said once.
+    complaint: String,
     unreadable: BTreeMap<(OwnKind, Id), (Unreadable, Vec<Condition>)>,
 }
 
 impl StatusWriter {
     /// Has written nothing yet.
     #[must_use]
-    pub fn new(client: Client, instance_id: &str) -> Self {
+    pub fn new(client: Client, instance_id: &str, telemetry: Telemetry) -> Self {
         Self {
             events: Events::new(client.clone(), instance_id),
             client,
             repos: BTreeMap::new(),
             destinations: BTreeMap::new(),
             rules: BTreeMap::new(),
+            telemetry,
             failed: false,
+            complaint: String::new(),
             unreadable: BTreeMap::new(),
         }
     }
@@ -89,6 +95,9 @@ impl StatusWriter {
         self.write_rules(statuses, now).await;
         self.write_unreadable(&statuses.configuration, now).await;
         self.forget(&statuses.configuration, &statuses.routing);
+        if !self.failed {
+            self.complaint.clear();
+        }
         !self.failed
     }
 
@@ -107,7 +116,7 @@ impl StatusWriter {
             repo.status = self.repos.get(id).cloned().or(repo.status);
             let status = of_repo(&repo, disabled.as_ref().or(refusal), reached.as_ref(), now);
             if same(repo.status.as_ref(), &status)
-                || !self.patch::<GitRepoConfig>(id, &status).await
+                || !self.patch(OwnKind::Repo, id, whole(&status)).await
             {
                 continue;
             }
@@ -138,7 +147,7 @@ impl StatusWriter {
             let trouble = store_trouble.as_deref();
             let status = of_destination(&object, destination, selected, report, trouble, now);
             if same(object.status.as_ref(), &status)
-                || !self.patch::<GitDestination>(id, &status).await
+                || !self.patch(OwnKind::Destination, id, whole(&status)).await
             {
                 continue;
             }
@@ -158,39 +167,45 @@ impl StatusWriter {
         } = statuses;
         for (id, resolved) in &routing.rules {
             let resolved = disabled.as_ref().map_or(resolved.as_ref(), Err);
-            let known = self.rules.get(id).cloned();
-            let written = match id {
-                RuleId::Watch(id) => {
-                    let Some(rule) = configuration.watch_rules.get(id) else {
-                        continue;
-                    };
-                    let old = known.or_else(|| rule.status.clone());
-                    let status = of_rule(old.as_ref(), rule.metadata.generation, resolved, now);
-                    if same(old.as_ref(), &status) || !self.patch::<WatchRule>(id, &status).await {
-                        continue;
+            match id {
+                RuleId::Watch(at) => {
+                    if let Some(rule) = configuration.watch_rules.get(at) {
+                        let own = (OwnKind::WatchRule, at);
+                        let status = rule.status.as_ref();
+                        self.write_rule(id, own, &**rule, status, resolved, now)
+                            .await;
                     }
-                    let old = old.unwrap_or_default();
-                    let news = events::of_others(&old.conditions, &status.conditions);
-                    self.events.publish(&**rule, news).await;
-                    status
                 }
                 RuleId::Cluster(name) => {
-                    let Some(rule) = configuration.cluster_rules.get(name) else {
-                        continue;
-                    };
-                    let old = known.or_else(|| rule.status.clone());
-                    let status = of_rule(old.as_ref(), rule.metadata.generation, resolved, now);
-                    if same(old.as_ref(), &status) || !self.patch_cluster(name, &status).await {
-                        continue;
+                    if let Some(rule) = configuration.cluster_rules.get(name) {
+                        let own = (OwnKind::ClusterRule, &Id::new("", name));
+                        let status = rule.status.as_ref();
+                        self.write_rule(id, own, &**rule, status, resolved, now)
+                            .await;
                     }
-                    let old = old.unwrap_or_default();
-                    let news = events::of_others(&old.conditions, &status.conditions);
-                    self.events.publish(&**rule, news).await;
-                    status
                 }
-            };
-            self.rules.insert(id.clone(), written);
+            }
         }
+    }
+
+    async fn write_rule<K: Resource<DynamicType = ()>>(
+        &mut self,
+        id: &RuleId,
+        (kind, at): (OwnKind, &Id),
+        rule: &K,
+        status: Option<&WatchRuleStatus>,
+        resolved: Result<&Rule, &Refusal>,
+        now: &Time,
+    ) {
+        let old = self.rules.get(id).or(status).cloned();
+        let status = of_rule(old.as_ref(), rule.meta().generation, resolved, now);
+        if same(old.as_ref(), &status) || !self.patch(kind, at, whole(&status)).await {
+            return;
+        }
+        let old = old.unwrap_or_default();
+        let news = events::of_others(&old.conditions, &status.conditions);
+        self.events.publish(rule, news).await;
+        self.rules.insert(id.clone(), status);
     }
 
     /// What cannot be read has no spec to go by, but a name and a status.
@@ -207,21 +222,7 @@ impl StatusWriter {
                 "observedGeneration": unreadable.generation, "conditions": conditions,
             });
             let (kind, id) = key;
-            let resource = match kind {
-                OwnKind::Repo => ApiResource::erase::<GitRepoConfig>(&()),
-                OwnKind::Destination => ApiResource::erase::<GitDestination>(&()),
-                OwnKind::WatchRule => ApiResource::erase::<WatchRule>(&()),
-                OwnKind::ClusterRule => ApiResource::erase::<ClusterWatchRule>(&()),
-            };
-            let api: Api<DynamicObject> = if *kind == OwnKind::ClusterRule {
-                Api::all_with(self.client.clone(), &resource)
-            } else {
-                Api::namespaced_with(self.client.clone(), &id.namespace, &resource)
-            };
-            let patch = Patch::Merge(json!({"status": status}));
-            let parameters = PatchParams::default();
-            let patched = api.patch_status(&id.name, &parameters, &patch).await;
-            if self.note(&patched) {
+            if self.patch(*kind, id, status).await {
                 let written = (unreadable.clone(), conditions);
                 self.unreadable.insert(key.clone(), written);
             }
@@ -238,37 +239,46 @@ impl StatusWriter {
             .retain(|key, _| configuration.unreadable.contains_key(key));
     }
 
-    async fn patch<K>(&mut self, id: &Id, status: &impl Serialize) -> bool
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
-        K::DynamicType: Default,
-    {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &id.namespace);
-        let patch = Patch::Merge(whole(status));
+    /// Whether it was written.
+    async fn patch(&mut self, kind: OwnKind, id: &Id, status: Value) -> bool {
+        let resource = match kind {
+            OwnKind::Repo => ApiResource::erase::<GitRepoConfig>(&()),
+            OwnKind::Destination => ApiResource::erase::<GitDestination>(&()),
+            OwnKind::WatchRule => ApiResource::erase::<WatchRule>(&()),
+            OwnKind::ClusterRule => ApiResource::erase::<ClusterWatchRule>(&()),
+        };
+        let api: Api<DynamicObject> = if kind == OwnKind::ClusterRule {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), &id.namespace, &resource)
+        };
+        let patch = Patch::Merge(json!({"status": status}));
         let parameters = PatchParams::default();
         let patched = api.patch_status(&id.name, &parameters, &patch).await;
-        self.note(&patched)
+        self.note(id, &patched)
     }
 
-    async fn patch_cluster(&mut self, name: &str, status: &WatchRuleStatus) -> bool {
-        let api: Api<ClusterWatchRule> = Api::all(self.client.clone());
-        let patch = Patch::Merge(whole(status));
-        let parameters = PatchParams::default();
-        let patched = api.patch_status(name, &parameters, &patch).await;
-        self.note(&patched)
-    }
-
-    /// Whether it was written. What does not exist any more has no status.
-    fn note<T>(&mut self, patched: &kube::Result<T>) -> bool {
-        self.failed |= match patched {
-            Err(kube::Error::Api(status)) => status.code != 404,
-            patched => patched.is_err(),
-        };
-        patched.is_ok()
+    /// What does not exist any more has no status.
+    fn note<T>(&mut self, id: &Id, patched: &kube::Result<T>) -> bool {
+        match patched {
+            Ok(_) => return true,
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                self.failed = true;
+                let reason = describe(error);
+                if self.complaint != reason {
+                    let of = &id.to_string();
+                    let reason = reason.as_str();
+                    self.telemetry.emit(StatusNotWritten { of, reason });
+                    reason.clone_into(&mut self.complaint);
+                }
+            }
+        }
+        false
     }
 }
 
-/// A patch that also takes away what the status does not say any more.
+/// A status that also takes away what the status does not say any more.
 fn whole(status: &impl Serialize) -> Value {
     let mut status = json!(status);
     if let Some(fields) = status.as_object_mut() {
@@ -282,7 +292,7 @@ fn whole(status: &impl Serialize) -> Value {
             fields.entry(field).or_insert(Value::Null);
         }
     }
-    json!({"status": status})
+    status
 }
 
 /// What the destinations of a repository met when they used it.

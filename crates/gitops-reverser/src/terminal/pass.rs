@@ -6,7 +6,7 @@ use std::time::Duration;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
-use reverser_git::{Git, Person};
+use reverser_git::{CancelToken, Git, Person};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,9 @@ pub struct Pass {
     /// How far the lists and pushes are.
     pub progress: Arc<Progress>,
     stop: CancellationToken,
-    operator: JoinHandle<Result<(), OperatorError>>,
+    cut_off: CancelToken,
+    /// Until it is known how it ended.
+    operator: Option<JoinHandle<Result<(), OperatorError>>>,
 }
 
 impl Pass {
@@ -84,6 +86,7 @@ impl Pass {
         let stop = CancellationToken::new();
         let (readiness, _) = watch::channel(Readiness::Ready);
         let telemetry = Telemetry::register(&mut metrics::registry());
+        let cut_off = settings.cut_off.clone();
         let shutdown = stop.clone().cancelled_owned();
         let operator = tokio::spawn(operator::run_between(
             ends, config, settings, telemetry, readiness, shutdown,
@@ -92,7 +95,8 @@ impl Pass {
             statuses,
             progress,
             stop,
-            operator,
+            cut_off,
+            operator: Some(operator),
         }
     }
 
@@ -100,13 +104,10 @@ impl Pass {
     pub async fn news(&mut self) -> Result<Statuses, Complaint> {
         let ended = tokio::select! {
             Ok(()) = self.statuses.changed() => return Ok(self.statuses.borrow_and_update().clone()),
-            ended = &mut self.operator => ended,
+            ended = end_of(&mut self.operator) => ended,
         };
-        Err(match ended {
-            Ok(Ok(())) => Complaint::failed("the operator ended unexpectedly"),
-            Ok(Err(error)) => Complaint::failed(error),
-            Err(error) => Complaint::failed(error),
-        })
+        ended?;
+        Err(Complaint::failed("the operator ended unexpectedly"))
     }
 
     /// How everything stands now.
@@ -116,16 +117,30 @@ impl Pass {
     }
 
     /// Lets it write what is waiting, and end.
-    pub async fn finish(self) -> Result<(), Complaint> {
+    pub async fn finish(&mut self) -> Result<(), Complaint> {
         self.stop.cancel();
-        if self.operator.is_finished() {
-            return Ok(());
-        }
-        match self.operator.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Complaint::failed(error)),
-            Err(error) => Err(Complaint::failed(error)),
-        }
+        end_of(&mut self.operator).await
+    }
+
+    /// Ends without writing what is waiting, in the middle of a push if there is one.
+    pub async fn cut_off(&mut self) {
+        self.cut_off.cancel();
+        let _ = tokio::time::timeout(operator::CUT_OFF, self.finish()).await;
+    }
+}
+
+/// How an operator ended; well, if that was told already.
+async fn end_of(
+    operator: &mut Option<JoinHandle<Result<(), OperatorError>>>,
+) -> Result<(), Complaint> {
+    let Some(running) = operator else {
+        return Ok(());
+    };
+    let ended = running.await;
+    *operator = None;
+    match ended {
+        Ok(ended) => ended.map_err(Complaint::failed),
+        Err(error) => Err(Complaint::failed(error)),
     }
 }
 
@@ -155,6 +170,7 @@ pub fn settings(
         discovery_refresh: Duration::from_mins(5),
         enabled: true,
         git,
+        cut_off: CancelToken::new(),
         work_dir,
         limits: Limits {
             max_files: 200,

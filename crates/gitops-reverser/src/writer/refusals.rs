@@ -5,17 +5,14 @@ use reverser_git::{
     CloneError, FetchError, PushOutcome, RefusalKind, RemoteFailure, UnreachableCause,
 };
 
+use crate::api_read::describe;
 use crate::routing::Refusal;
 
 /// Something is wrong on this machine: the disk, the clone, the program.
 pub(super) fn local(error: &dyn std::error::Error) -> Refusal {
-    let mut message = error.to_string();
-    if let Some(source) = error.source() {
-        message = format!("{message}: {source}");
-    }
     Refusal {
         reason: reason::PROGRESSING,
-        message,
+        message: describe(error),
     }
 }
 

@@ -385,8 +385,13 @@ impl DestinationState {
         self.contents.merge(job.contents);
         self.log.put_back(job.log);
         self.refused_authors = job.refused_authors;
-        self.events.splice(0..0, job.events);
+        self.put_back_events(job.events);
         self.note_pushed(job.done.pushed);
+    }
+
+    fn put_back_events(&mut self, events: Vec<Instant>) {
+        self.events.splice(0..0, events);
+        self.events.truncate(EVENT_TIMES);
     }
 
     fn note_pushed(&mut self, pushed: Option<(CommitId, i64)>) {
@@ -456,7 +461,7 @@ impl DestinationState {
                 self.not_before = Some(now + after_failures(self.failures));
                 self.refused_whole = done.refused_whole;
                 self.waiting = done.planned;
-                self.events.splice(0..0, events);
+                self.put_back_events(events);
                 self.log.put_back(log);
                 // What the server refuses is tried again, but not at once.
                 self.window.add(0, now);

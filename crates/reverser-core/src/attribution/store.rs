@@ -91,19 +91,23 @@ impl RecordStore {
         if let Some(same) = same {
             same.number = number;
             same.since = now;
-            return 0;
+        } else {
+            known.push(Stored {
+                change,
+                user: Arc::new(user),
+                since: now,
+                number,
+                bytes,
+            });
+            self.len += 1;
+            self.bytes += bytes;
         }
-        known.push(Stored {
-            change,
-            user: Arc::new(user),
-            since: now,
-            number,
-            bytes,
-        });
-        self.len += 1;
-        self.bytes += bytes;
         let mut evicted = 0;
-        while self.len > self.limits.entries || self.bytes > self.limits.bytes {
+        // What is said again and again has many places in the order, of which only the last counts.
+        while self.len > self.limits.entries
+            || self.bytes > self.limits.bytes
+            || self.order.len() > self.limits.entries.saturating_mul(2)
+        {
             let Some((_, uid, number)) = self.order.pop_front() else {
                 break;
             };

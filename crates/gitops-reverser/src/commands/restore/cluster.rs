@@ -28,7 +28,6 @@ pub(super) async fn live(cluster: &Cluster, old: &Old) -> Result<Option<String>,
             Ok(Some(canonicalise(object).to_yaml()))
         }
         Err(failure) if failure.reason == FailureReason::NotFound => Ok(None),
-        Err(failure) if failure.reason == FailureReason::Forbidden => Ok(None),
         Err(failure) => Err(cluster.complaint(&failure)),
     }
 }

@@ -3,7 +3,7 @@
 use reverser_core::commit_message::Installation;
 use reverser_core::object_key::ObjectKey;
 use reverser_core::plan::PruneMode;
-use reverser_git::{BranchName, Git, RemoteUrl, Scheme};
+use reverser_git::{BranchName, CancelToken, Git, RemoteUrl, Scheme};
 
 use super::*;
 use crate::routing::Target;
@@ -11,6 +11,7 @@ use crate::routing::Target;
 fn settings() -> WriterSettings {
     WriterSettings {
         git: Git::find().unwrap(),
+        cut_off: CancelToken::new(),
         work_dir: "unused".into(),
         limits: Limits {
             max_files: 10,
