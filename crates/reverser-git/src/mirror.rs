@@ -154,14 +154,6 @@ impl Mirror {
         self.tip
     }
 
-    /// Where the branch stands on the remote now, without fetching it.
-    ///
-    /// # Errors
-    /// [`FetchError`]
-    pub fn ask_tip(&self) -> Result<Option<CommitId>, FetchError> {
-        Ok(self.remote().ask_tip()?)
-    }
-
     /// Brings the clone to the branch's newest commit. A clone that is missing, damaged, of
     /// something else or grown is made anew beside the old one, which stays until the new one is
     /// complete.

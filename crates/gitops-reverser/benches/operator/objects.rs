@@ -18,6 +18,9 @@ pub(crate) fn object(index: usize, namespace: &str) -> (String, Value) {
     }
 }
 
+/// Of so many objects the Services have addresses.
+const WITH_ADDRESS: usize = 10_000;
+
 /// The lists that hold them all.
 pub(crate) const LISTS: [&str; 3] = [
     "/api/v1/configmaps",
@@ -44,7 +47,7 @@ fn config_map(index: usize, namespace: &str, value: &str) -> Value {
 }
 
 fn service(index: usize, namespace: &str) -> Value {
-    json!({
+    let mut service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": name(index), "namespace": namespace, "labels": labels(index)},
         "spec": {
@@ -54,7 +57,12 @@ fn service(index: usize, namespace: &str) -> Value {
                 {"name": "metrics", "port": 9090, "targetPort": "metrics"},
             ],
         },
-    })
+    });
+    // The API server gives out addresses ever more slowly.
+    if index >= WITH_ADDRESS {
+        service["spec"]["clusterIP"] = json!("None");
+    }
+    service
 }
 
 fn deployment(index: usize, namespace: &str) -> Value {
