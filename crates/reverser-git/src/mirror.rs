@@ -15,7 +15,7 @@ use crate::commit::{self, CommitFailure, blobs_below};
 use crate::commit_plan::{CommitPlan, Committed, Tip};
 use crate::crash_point::crash_point;
 use crate::credentials::{Access, Credentials};
-use crate::object_id::{BlobId, CommitId, TreeId};
+use crate::object_id::{BlobId, TreeId};
 use crate::objects::{ObjectStore, ReadError};
 use crate::process::{Git, kill_orphans};
 use crate::push_progress::PushListener;
