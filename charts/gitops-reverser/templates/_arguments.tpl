@@ -6,6 +6,9 @@ with the flags that the program has.
 {{- $controller := .Values.controller -}}
 - controller
 - --instance-id={{ default (include "reverser.fullname" .) $controller.instanceId }}
+{{- if .Values.rbac.create }}
+- --owner-cluster-role={{ include "reverser.fullname" . }}
+{{- end }}
 - --enable-watch-ingestion={{ $controller.enableWatchIngestion }}
 - --discovery-refresh={{ $controller.discovery.refresh }}
 - --watch-all={{ $controller.discovery.watchAll }}
@@ -72,9 +75,6 @@ with the flags that the program has.
 {{- end }}
 {{- if $webhook.clientCaConfigMap }}
 - --webhook-client-ca=/etc/gitops-reverser/client-ca/ca.crt
-{{- end }}
-{{- if .Values.rbac.create }}
-- --webhook-owner-cluster-role={{ include "reverser.fullname" . }}
 {{- end }}
 {{- end }}
 - --metrics-bind-address={{ if .Values.metrics.enabled }}:8080{{ else }}0{{ end }}

@@ -86,7 +86,11 @@ pub enum CertificateSource {
 impl AdmissionSettings {
     /// What the flags say, for an operator that runs in this namespace.
     #[must_use]
-    pub fn new(settings: &WebhookSettings, namespace: &str) -> Self {
+    pub fn new(
+        settings: &WebhookSettings,
+        namespace: &str,
+        owner_cluster_role: Option<String>,
+    ) -> Self {
         let WebhookSettings {
             address: _,
             url,
@@ -95,7 +99,6 @@ impl AdmissionSettings {
             configuration_name,
             certificates,
             client_authority,
-            owner_cluster_role,
         } = settings.clone();
         let endpoint = match url {
             Some(url) => Endpoint::Url(url),

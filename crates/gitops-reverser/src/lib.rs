@@ -17,6 +17,8 @@ pub mod identity;
 pub mod configuration;
 /// Questions to the API server, answered in bytes, with deadlines and limits.
 pub mod api_read;
+/// The role with which everything goes that the operator makes in the cluster.
+pub mod owner_role;
 /// Who may write: the leader of an installation, and the installation whose turn a branch is.
 pub mod leases;
 /// What the cluster serves.

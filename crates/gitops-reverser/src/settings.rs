@@ -43,6 +43,8 @@ pub struct Settings {
     pub kubeconfig: Option<PathBuf>,
     /// The name of this installation, the same for all of its replicas.
     pub instance_id: String,
+    /// The ClusterRole with which everything goes that is made in the cluster.
+    pub owner_cluster_role: Option<String>,
     /// What is watched.
     pub discovery: DiscoverySettings,
     /// Who writes, where several could.
@@ -173,8 +175,6 @@ pub struct WebhookSettings {
     pub certificates: CertificateSource,
     /// The authority of callers, if they need a certificate.
     pub client_authority: Option<PathBuf>,
-    /// The ClusterRole that takes the configuration along when it is deleted.
-    pub owner_cluster_role: Option<String>,
 }
 
 /// How it is observed.
@@ -198,6 +198,7 @@ impl Settings {
             enable_watch_ingestion,
             kubeconfig,
             instance_id,
+            owner_cluster_role,
             discovery,
             leases,
             work,
@@ -216,6 +217,10 @@ impl Settings {
                 .transpose()
                 .at("kubeconfig")?,
             instance_id: values::instance_id(&instance_id).at("instance-id")?,
+            owner_cluster_role: given(owner_cluster_role)
+                .map(|text| values::role_name(&text))
+                .transpose()
+                .at("owner-cluster-role")?,
             discovery: DiscoverySettings::from_arguments(discovery)?,
             ownership: OwnershipSettings::from_arguments(leases)?,
             work: WorkSettings::from_arguments(work)?,
@@ -454,10 +459,7 @@ impl WebhookSettings {
             webhook_cert_dir,
             webhook_inject_ca_from,
             webhook_client_ca,
-            webhook_owner_cluster_role,
         } = arguments;
-        // A flag that a template leaves empty is not given.
-        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         let secret =
             values::object_name(&webhook_certificate_secret).at("webhook-certificate-secret")?;
         let inject_from = given(webhook_inject_ca_from)
@@ -492,10 +494,6 @@ impl WebhookSettings {
                 .map(|text| values::absolute_file(&text))
                 .transpose()
                 .at("webhook-client-ca")?,
-            owner_cluster_role: given(webhook_owner_cluster_role)
-                .map(|text| values::role_name(&text))
-                .transpose()
-                .at("webhook-owner-cluster-role")?,
         })
     }
 }
@@ -525,6 +523,11 @@ impl TelemetrySettings {
             log_filter: values::log_filter(&log_level).at("log-level")?,
         })
     }
+}
+
+/// A flag that a template leaves empty is not given.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 fn committer(arguments: CommitArguments) -> Result<Person, SettingsError> {

@@ -15,9 +15,9 @@ use kube::{Api, Client};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::certificates::{self, CertificateError, Certificates, Change, Lifetimes, Step};
-use super::configuration;
 use super::own_writes::FIELD_MANAGER;
 use crate::api_read::describe;
+use crate::owner_role::belong_to;
 
 /// The entries, as cert-manager names them too.
 const AUTHORITIES: &str = "ca.crt";
@@ -103,6 +103,7 @@ impl CertificateSecret {
             match step {
                 Step::Keep(until) => {
                     let certificates = current.expect("only what is there is kept");
+                    self.hand_over(live, owner).await;
                     return Ok(Kept {
                         certificates,
                         until,
@@ -127,21 +128,28 @@ impl CertificateSecret {
         }
     }
 
+    /// Gives a Secret that was made without an owner to it. Where that is refused, as some clusters do
+    /// who want the right to delete for it, certificates are as good as before.
+    async fn hand_over(&self, live: Option<Secret>, owner: Option<&OwnerReference>) {
+        if let (Some(mut secret), Some(owner)) = (live, owner)
+            && belong_to(&mut secret.metadata, owner)
+        {
+            let _ = self.api.replace(&self.name, &params(), &secret).await;
+        }
+    }
+
     async fn write(
         &self,
         live: Option<Secret>,
         owner: Option<&OwnerReference>,
         certificates: &Certificates,
     ) -> Result<Secret, kube::Error> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
+        let params = params();
         let exists = live.is_some();
         let mut secret = live.unwrap_or_else(|| self.empty());
         secret.data = Some(data(certificates));
         if let Some(owner) = owner {
-            configuration::belong_to(&mut secret.metadata, owner);
+            belong_to(&mut secret.metadata, owner);
         }
         if exists {
             // With the version that was read: the server refuses if it is another by now.
@@ -185,6 +193,13 @@ impl CertificateSecret {
                 Err(error) => tell(Err(format!("Secret {}: {}", self.name, describe(&error)))),
             }
         }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
     }
 }
 

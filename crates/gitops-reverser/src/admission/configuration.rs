@@ -17,6 +17,7 @@ use reverser_core::labels::Labels;
 use reverser_core::selection::Reach;
 
 use super::handler::PATH;
+use crate::owner_role::belong_to;
 use crate::routing::{Need, Routing};
 
 /// The label that every namespace has, with its own name.
@@ -193,16 +194,6 @@ pub(super) struct Frame {
     pub(super) own_namespace: String,
     /// Who takes the configuration along when it goes.
     pub(super) owner: Option<OwnerReference>,
-}
-
-/// Names the owner with which an object goes, once.
-pub(super) fn belong_to(metadata: &mut ObjectMeta, owner: &OwnerReference) {
-    let owners = metadata.owner_references.get_or_insert_default();
-    if !owners.iter().any(|known| known.uid == owner.uid) {
-        // One of the same name that is gone would never be there again.
-        owners.retain(|known| (&known.kind, &known.name) != (&owner.kind, &owner.name));
-        owners.push(owner.clone());
-    }
 }
 
 /// The configuration as it should be. `live` is the one that exists: what others wrote into it that

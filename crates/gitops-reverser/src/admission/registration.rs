@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::PostParams;
 use kube::core::PartialObjectMeta;
@@ -22,6 +21,7 @@ use super::configuration::{self, Frame, Trust, Watched};
 use super::keys;
 use super::own_writes::FIELD_MANAGER;
 use super::{AdmissionSettings, CertificateSource};
+use crate::owner_role::OwnerRole;
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{
     CertificatesChanged, NobodyAsked, WebhookNotRegistered, WebhookRegistered,
@@ -114,6 +114,7 @@ struct Registration {
     api: Api<ValidatingWebhookConfiguration>,
     settings: AdmissionSettings,
     telemetry: Telemetry,
+    role: Option<OwnerRole>,
     owner: Option<OwnerReference>,
     /// The authorities that the API server trusts, and since when.
     trusted: Option<(String, Timestamp)>,
@@ -135,8 +136,10 @@ struct Done {
 
 impl Registration {
     fn new(client: Client, settings: AdmissionSettings, telemetry: Telemetry) -> Self {
+        let role = settings.owner_cluster_role.clone();
         Self {
             api: Api::all(client.clone()),
+            role: role.map(|name| OwnerRole::new(client.clone(), name)),
             client,
             settings,
             telemetry,
@@ -274,22 +277,12 @@ impl Registration {
         }
     }
 
-    /// The ClusterRole that takes along, when the operator is uninstalled, what was written here. It is
-    /// looked for each time: whatever names one that was made anew since would be collected at once.
+    /// What was found before counts where the role cannot be read for a moment.
     async fn find_owner(&mut self) {
-        let Some(name) = self.settings.owner_cluster_role.as_deref() else {
-            return;
-        };
-        let roles: Api<PartialObjectMeta<ClusterRole>> = Api::all(self.client.clone());
-        let role = roles.get_metadata_opt(name).await.ok().flatten();
-        if let Some(uid) = role.and_then(|role| role.metadata.uid) {
-            self.owner = Some(OwnerReference {
-                api_version: "rbac.authorization.k8s.io/v1".to_owned(),
-                kind: "ClusterRole".to_owned(),
-                name: name.to_owned(),
-                uid,
-                ..OwnerReference::default()
-            });
+        if let Some(role) = &self.role
+            && let Some(owner) = role.find().await
+        {
+            self.owner = Some(owner);
         }
     }
 

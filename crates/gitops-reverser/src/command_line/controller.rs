@@ -44,6 +44,16 @@ pub struct ControllerArguments {
     )]
     pub instance_id: String,
 
+    /// The ClusterRole of this installation: what the operator makes in the cluster (the configuration
+    /// and the certificates of the webhook, Leases) is deleted with it, so that uninstalling leaves
+    /// nothing behind; left out, whoever uninstalls deletes these
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_OWNER_CLUSTER_ROLE",
+        value_name = "NAME"
+    )]
+    pub owner_cluster_role: Option<String>,
+
     /// What is watched.
     #[command(flatten)]
     pub discovery: DiscoveryArguments,
@@ -488,15 +498,6 @@ pub struct WebhookArguments {
     /// certificate are refused; left out, callers need none
     #[arg(long, env = "GITOPS_REVERSER_WEBHOOK_CLIENT_CA", value_name = "FILE")]
     pub webhook_client_ca: Option<String>,
-
-    /// The ClusterRole that takes the configuration of the webhook along when it is deleted, so that
-    /// uninstalling leaves nothing behind; left out, whoever uninstalls deletes it
-    #[arg(
-        long,
-        env = "GITOPS_REVERSER_WEBHOOK_OWNER_CLUSTER_ROLE",
-        value_name = "NAME"
-    )]
-    pub webhook_owner_cluster_role: Option<String>,
 }
 
 /// How it is observed.

@@ -2,15 +2,17 @@
 //! tells who did what.
 
 mod cluster;
+mod halt;
 mod story;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use reverser_git::{BranchName, Git, LocalRepository};
 
 use self::cluster::DemoCluster;
+use self::halt::{Halt, Program};
 use super::{EndSignals, block_on};
 use crate::command_line::DemoArguments;
 use crate::terminal::exit::{self, Complaint, Exit};
@@ -22,25 +24,67 @@ const SOON: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn run(arguments: &DemoArguments) -> ExitCode {
-    exit::end(demo(arguments))
+    exit::end(block_on(demo(arguments.clone())))
 }
 
-fn demo(arguments: &DemoArguments) -> Result<ExitCode, Complaint> {
-    let paint = Paint::for_stdout();
+/// Plays, and listens to whoever has seen enough.
+async fn demo(arguments: DemoArguments) -> Result<ExitCode, Complaint> {
+    let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
     let folder = DemoFolder::create()?;
-    let cluster = DemoCluster::prepare(arguments, paint, folder.path())?;
-    let played = play(arguments, &cluster, paint, folder.path());
-    cluster.tidy_up();
-    played.map(|()| ExitCode::SUCCESS)
+    let halt = Halt::default();
+    let (stage, path) = (halt.clone(), folder.path().to_owned());
+    let mut playing =
+        tokio::task::spawn_blocking(move || play_and_tidy_up(&arguments, &stage, &path));
+    tokio::select! {
+        played = &mut playing => return played.map_err(Complaint::failed)?,
+        _ = signals.next() => {}
+    }
+    if !halt.ask() {
+        let sentence = "stopped; nothing was created";
+        return Err(Complaint::new(Exit::Interrupted, sentence));
+    }
+    eprintln!("\nstopping, and removing what the demo has made; Ctrl-C again ends it at once");
+    tokio::select! {
+        played = playing => played.map_err(Complaint::failed)?,
+        _ = signals.next() => {
+            halt.end_programs();
+            Err(Complaint::new(Exit::Interrupted, cluster::ENDED_AT_ONCE))
+        }
+    }
+}
+
+fn play_and_tidy_up(
+    arguments: &DemoArguments,
+    halt: &Halt,
+    folder: &Path,
+) -> Result<ExitCode, Complaint> {
+    let paint = Paint::for_stdout();
+    let cluster = DemoCluster::prepare(arguments, paint, halt, folder)?;
+    let played = play(arguments, &cluster, paint, halt, folder);
+    let tidied = cluster.tidy_up();
+    match (played, tidied) {
+        (Ok(()), tidied) => tidied.map(|()| ExitCode::SUCCESS),
+        (Err(complaint), Ok(())) if complaint.exit == Exit::Interrupted => {
+            let sentence = "stopped; what the demo had made is removed";
+            Err(Complaint::new(Exit::Interrupted, sentence))
+        }
+        (Err(complaint), Ok(())) => Err(complaint),
+        (Err(complaint), Err(left)) => {
+            let sentence = format!("{complaint}; {left}");
+            Err(Complaint::new(complaint.exit, sentence))
+        }
+    }
 }
 
 fn play(
     arguments: &DemoArguments,
     cluster: &DemoCluster,
     paint: Paint,
+    halt: &Halt,
     folder: &Path,
 ) -> Result<(), Complaint> {
-    let mut stage = Stage::set(cluster, paint, folder)?;
+    cluster.make_room()?;
+    let mut stage = Stage::set(cluster, paint, halt, folder)?;
     story::tell(&mut stage, cluster)?;
     story::say_where_to_look(&stage, cluster)?;
     let stays = !arguments.once && std::io::IsTerminal::is_terminal(&std::io::stdout());
@@ -49,11 +93,7 @@ fn play(
             paint,
             "Everything keeps running. Ctrl-C ends it and removes it.",
         )?;
-        block_on(async {
-            let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
-            signals.next().await;
-            Ok(())
-        })?;
+        halt.asked();
     } else {
         say(
             paint,
@@ -71,10 +111,16 @@ struct Stage {
     metrics: String,
     log: PathBuf,
     operator: Program,
+    halt: Halt,
 }
 
 impl Stage {
-    fn set(cluster: &DemoCluster, paint: Paint, folder: &Path) -> Result<Self, Complaint> {
+    fn set(
+        cluster: &DemoCluster,
+        paint: Paint,
+        halt: &Halt,
+        folder: &Path,
+    ) -> Result<Self, Complaint> {
         let git = Git::find().map_err(Complaint::failed)?;
         let branch = BranchName::parse("main").expect("`main` is a branch");
         let repository = folder.join("repository.git");
@@ -107,7 +153,7 @@ impl Stage {
         } else {
             operator.args(["--webhook-bind-address", "0"]);
         }
-        let operator = Program(operator.spawn().map_err(Complaint::failed)?);
+        let operator = halt.keep(operator.spawn().map_err(Complaint::failed)?);
         Ok(Self {
             paint,
             git,
@@ -115,6 +161,7 @@ impl Stage {
             metrics: format!("http://127.0.0.1:{metrics}/metrics"),
             log,
             operator,
+            halt: halt.clone(),
         })
     }
 
@@ -122,8 +169,8 @@ impl Stage {
     fn wait(&mut self, what: &str, mut look: impl FnMut() -> bool) -> Result<(), Complaint> {
         let start = Instant::now();
         while !look() {
-            let ended = self.operator.0.try_wait().map_err(Complaint::failed)?;
-            if start.elapsed() > SOON || ended.is_some() {
+            self.halt.check()?;
+            if start.elapsed() > SOON || self.operator.has_ended() {
                 return Err(Complaint::failed(format!(
                     "{what} did not happen; the operator's log is {}",
                     self.log.display()
@@ -135,13 +182,9 @@ impl Stage {
     }
 }
 
-/// A program that ends with the demo.
-struct Program(Child);
-
-impl Drop for Program {
+impl Drop for Stage {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.operator.end();
     }
 }
 

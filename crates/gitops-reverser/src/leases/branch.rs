@@ -18,6 +18,7 @@ use super::claim::Claim;
 use super::document::LeaseSlot;
 use super::hold::{Hold, Standing, Wish, Writing};
 use super::keeper::Keeper;
+use crate::owner_role::OwnerRole;
 use crate::routing::{Refusal, Target};
 use crate::telemetry::Telemetry;
 
@@ -29,6 +30,8 @@ pub struct BranchLeases {
     pub namespace: String,
     /// Who holds them.
     pub instance_id: String,
+    /// With what they go; a lease that several installations hold goes with the last of theirs.
+    pub owner: Option<OwnerRole>,
     /// How they are kept.
     pub settings: LeaseSettings,
     /// Whether this replica leads, where there are several.
@@ -122,6 +125,7 @@ impl BranchLeases {
             &self.namespace,
             name.to_owned(),
             about,
+            self.owner.clone(),
             self.settings.deadline(),
         );
         let place = slot.place();

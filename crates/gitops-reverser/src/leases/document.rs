@@ -10,6 +10,7 @@ use kube::core::ObjectMeta;
 use kube::{Api, Client};
 
 use super::claim::Document;
+use crate::owner_role::{self, OwnerRole};
 
 /// By this annotation another installation asks for a turn.
 const WANTED_BY: &str = "configbutler.ai/wanted-by";
@@ -47,6 +48,8 @@ pub(super) struct LeaseSlot {
     name: String,
     /// What it is about, for people who look at it.
     about: BTreeMap<String, String>,
+    /// With what it goes, as long as the API server lets us say so.
+    owner: Option<OwnerRole>,
     deadline: Duration,
 }
 
@@ -56,6 +59,7 @@ impl LeaseSlot {
         namespace: &str,
         name: String,
         about: BTreeMap<String, String>,
+        owner: Option<OwnerRole>,
         deadline: Duration,
     ) -> Self {
         Self {
@@ -63,6 +67,7 @@ impl LeaseSlot {
             namespace: namespace.to_owned(),
             name,
             about,
+            owner,
             deadline,
         }
     }
@@ -90,18 +95,49 @@ impl LeaseSlot {
             },
             spec: None,
         };
-        let lease = entered(lease, &Entry::Holder(holder, length));
+        let mut lease = entered(lease, &Entry::Holder(holder, length));
+        self.give_owner(&mut lease).await;
         self.in_time(self.api.create(&PostParams::default(), &lease))
             .await
     }
 
     /// Writes into a lease, if nobody has since it was read.
-    pub(super) async fn write(&self, read: Lease, entry: &Entry<'_>) -> Result<Lease, LeaseError> {
+    pub(super) async fn write(
+        &mut self,
+        read: Lease,
+        entry: &Entry<'_>,
+    ) -> Result<Lease, LeaseError> {
         let mut lease = entered(read, entry);
         let annotations = lease.metadata.annotations.get_or_insert_default();
         annotations.extend(self.about.clone());
-        self.in_time(self.api.replace(&self.name, &PostParams::default(), &lease))
+        let without = lease.metadata.owner_references.clone();
+        if matches!(entry, Entry::Holder(..)) && self.give_owner(&mut lease).await {
+            match self.replace(&lease).await {
+                // Some clusters want the right to delete for it. What counts is who holds the lease.
+                Err(LeaseError::Forbidden(_)) => self.owner = None,
+                answer => return answer,
+            }
+            lease.metadata.owner_references = without;
+        }
+        self.replace(&lease).await
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Lease, LeaseError> {
+        let params = PostParams::default();
+        self.in_time(self.api.replace(&self.name, &params, lease))
             .await
+    }
+
+    /// Names with what it goes, and tells whether that is new. A role that cannot be read now is asked
+    /// for again at the next renewal.
+    async fn give_owner(&self, lease: &mut Lease) -> bool {
+        let missing = |role: &&OwnerRole| !role.is_named_by(&lease.metadata);
+        let Some(role) = self.owner.as_ref().filter(missing) else {
+            return false;
+        };
+        let found = tokio::time::timeout(self.deadline, role.find()).await;
+        let found = found.ok().flatten();
+        found.is_some_and(|owner| owner_role::belong_to(&mut lease.metadata, &owner))
     }
 
     async fn in_time<T>(

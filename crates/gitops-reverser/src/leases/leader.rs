@@ -14,6 +14,7 @@ use super::claim::Claim;
 use super::document::LeaseSlot;
 use super::hold::{Hold, Standing, Wish};
 use super::keeper::Keeper;
+use crate::owner_role::OwnerRole;
 use crate::telemetry::Telemetry;
 
 /// How often it is asked whether leadership still holds, where no other event tells.
@@ -42,6 +43,7 @@ impl Candidate {
         client: Client,
         namespace: &str,
         instance_id: &str,
+        owner: Option<OwnerRole>,
         settings: LeaseSettings,
         telemetry: Telemetry,
     ) -> Self {
@@ -51,7 +53,7 @@ impl Candidate {
             instance_id.to_owned(),
         )]);
         let name = lease_name(instance_id);
-        let slot = LeaseSlot::new(client, namespace, name, about, settings.deadline());
+        let slot = LeaseSlot::new(client, namespace, name, about, owner, settings.deadline());
         let claim = Claim::new(identity(), settings.length, false);
         Self {
             keeper: Keeper::new(slot, claim, settings, hold.clone(), telemetry),

@@ -50,6 +50,8 @@ pub struct OperatorSettings {
     pub instance_id: String,
     /// Where the operator runs.
     pub namespace: String,
+    /// The ClusterRole with which everything goes that is made in the cluster.
+    pub owner_cluster_role: Option<String>,
     /// How the API server asks who did it; nothing where it does not.
     pub admission: Option<AdmissionSettings>,
     /// How replicas agree on a leader; nothing where this is the only one.
@@ -71,6 +73,7 @@ impl OperatorSettings {
             committer,
             attribution,
             instance_id,
+            owner_cluster_role,
             webhook,
             ownership,
             ..
@@ -112,9 +115,11 @@ impl OperatorSettings {
             committer: committer.clone(),
             instance_id: instance_id.clone(),
             namespace: config.default_namespace.clone(),
-            admission: webhook
-                .address
-                .map(|_| AdmissionSettings::new(webhook, &config.default_namespace)),
+            owner_cluster_role: owner_cluster_role.clone(),
+            admission: webhook.address.map(|_| {
+                let owner = owner_cluster_role.clone();
+                AdmissionSettings::new(webhook, &config.default_namespace, owner)
+            }),
             replicas: ownership.leader_elect.then(|| Replicas {
                 leases: ownership.leases.clone(),
             }),

@@ -15,6 +15,7 @@ use crate::leases::LeaseSettings;
 use crate::leases::branch::BranchLeases;
 use crate::leases::leader::{Candidate, Leadership};
 use crate::leases::pod_label::OwnPod;
+use crate::owner_role::OwnerRole;
 use crate::routing::Configuration;
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{Leading, StandingBy};
@@ -72,6 +73,7 @@ impl Election {
             client.clone(),
             &settings.namespace,
             &settings.instance_id,
+            owner_role(settings, &client),
             replicas.leases.clone(),
             telemetry.clone(),
         );
@@ -125,6 +127,7 @@ impl Election {
         let BranchTurns { leases, namespace } = settings.turns.clone()?;
         let leader = self.leadership.as_ref();
         Some(BranchLeases {
+            owner: owner_role(settings, &client),
             client,
             namespace,
             instance_id: settings.instance_id.clone(),
@@ -141,6 +144,12 @@ impl Election {
             let _ = tokio::time::timeout(RELEASE, leadership.give_back()).await;
         }
     }
+}
+
+/// With what leases go.
+fn owner_role(settings: &OperatorSettings, client: &Client) -> Option<OwnerRole> {
+    let name = settings.owner_cluster_role.clone()?;
+    Some(OwnerRole::new(client.clone(), name))
 }
 
 /// Says that the operator is ready once everything is known that it needs to begin, which a replica

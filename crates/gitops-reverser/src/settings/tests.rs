@@ -25,6 +25,7 @@ fn without_flags_everything_is_as_documented() {
         enable_watch_ingestion: true,
         kubeconfig: None,
         instance_id: "gitops-reverser".into(),
+        owner_cluster_role: None,
         discovery: DiscoverySettings {
             refresh: Duration::from_mins(5),
             watch_all: false,
@@ -78,7 +79,6 @@ fn without_flags_everything_is_as_documented() {
                 secret: "gitops-reverser-webhook-certificate".into(),
             },
             client_authority: None,
-            owner_cluster_role: None,
         },
         telemetry: TelemetrySettings {
             metrics_address: Some((Ipv6Addr::UNSPECIFIED, 8080).into()),
@@ -112,6 +112,7 @@ fn every_flag_is_read() {
         "--enable-watch-ingestion=false",
         "--kubeconfig=/etc/kubeconfig",
         "--instance-id=prod.eu",
+        "--owner-cluster-role=system:hook",
         "--discovery-refresh=1h30m",
         "--watch-all",
         "--discovery-exclude=widgets, gadgets.example.com,",
@@ -153,7 +154,6 @@ fn every_flag_is_read() {
         "--webhook-cert-dir=/certs",
         "--webhook-inject-ca-from=there/cert",
         "--webhook-client-ca=/ca.crt",
-        "--webhook-owner-cluster-role=system:hook",
         "--metrics-bind-address=127.0.0.1:1",
         "--health-probe-bind-address=0",
         "--log-format=text",
@@ -165,6 +165,7 @@ fn every_flag_is_read() {
         enable_watch_ingestion: false,
         kubeconfig: Some("/etc/kubeconfig".into()),
         instance_id: "prod.eu".into(),
+        owner_cluster_role: Some("system:hook".into()),
         discovery: DiscoverySettings {
             refresh: Duration::from_mins(90),
             watch_all: true,
@@ -223,7 +224,6 @@ fn every_flag_is_read() {
                 inject_from: Some("there/cert".into()),
             },
             client_authority: Some("/ca.crt".into()),
-            owner_cluster_role: Some("system:hook".into()),
         },
         telemetry: TelemetrySettings {
             metrics_address: Some(([127, 0, 0, 1], 1).into()),
@@ -518,7 +518,7 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         r#""ca.crt" is not the absolute path of a file"#,
     ),
     (
-        "webhook-owner-cluster-role",
+        "owner-cluster-role",
         "a/b",
         r#""a/b" is not the name of a ClusterRole"#,
     ),

@@ -189,6 +189,7 @@ pub fn settings(
         replicas: None,
         turns: None,
         admission: None,
+        owner_cluster_role: None,
         own_labels: None,
     }
 }

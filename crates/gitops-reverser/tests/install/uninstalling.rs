@@ -37,19 +37,13 @@ fn left_after(
     // What belongs to the operator's role goes with it.
     soon("the collector", || {
         let mut there = String::new();
-        for one in [
+        for made in [
             "validatingwebhookconfiguration/gitops-reverser",
             "secret/gitops-reverser-webhook-certificate",
+            "leases",
         ] {
-            there += &cluster.kubectl(&[
-                "get",
-                one,
-                "-n",
-                NAMESPACE,
-                "--ignore-not-found",
-                "-o",
-                "name",
-            ]);
+            let get = ["get", made, "-n", NAMESPACE, "--ignore-not-found"];
+            there += &cluster.kubectl(&[&get[..], &["-o", "name"]].concat());
         }
         if there.is_empty() { Ok(()) } else { Err(there) }
     });
@@ -99,11 +93,7 @@ fn helm_leaves_the_definitions_its_namespace_and_the_key_of_redacted_files() {
     }
     // Without it every redacted file would be another when the operator comes back.
     expected.insert(format!("secrets {NAMESPACE}/gitops-reverser-redaction"));
-    let is_lease =
-        |object: &String| object.starts_with(&format!("leases.coordination.k8s.io {NAMESPACE}/"));
-    let mut left = of_interest(left);
-    left.retain(|object| !is_lease(object));
-    assert_eq!(left, expected);
+    assert_eq!(of_interest(left), expected);
 
     // As the documentation says it.
     cluster.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=110s"]);

@@ -2,11 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{Complaint, Exit, Paint, Program, say};
+use super::halt::{Halt, Program};
+use super::{Complaint, Exit, Paint, say};
 use crate::command_line::DemoArguments;
 
 /// Where Alice and Bob work.
@@ -16,6 +17,10 @@ pub(super) const HOME: &str = "reverser";
 /// The program that starts a control plane; it is beside this one after `make demo`.
 const STARTER: &str = "control-plane";
 
+/// What is said to somebody who does not wait until everything is removed.
+pub(super) const ENDED_AT_ONCE: &str = "ended at once; on a cluster of yours the namespaces shop and \
+     reverser and the CustomResourceDefinitions of configbutler.ai may be left: delete them with kubectl";
+
 /// A cluster, and how the people of the story reach it.
 pub(super) struct DemoCluster {
     kubectl: PathBuf,
@@ -23,8 +28,20 @@ pub(super) struct DemoCluster {
     people: People,
     /// Whether it can call the operator that runs here.
     pub(super) is_near: bool,
-    /// Dropped last: the plane ends with its standard input.
-    _plane: Option<(Program, ChildStdin)>,
+    halt: Halt,
+    _plane: Option<Plane>,
+}
+
+/// A control plane that was started for the demo, and ends with its standard input.
+struct Plane {
+    program: Program,
+    _stdin: ChildStdin,
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.program.end();
+    }
 }
 
 enum People {
@@ -44,24 +61,24 @@ impl DemoCluster {
     pub(super) fn prepare(
         arguments: &DemoArguments,
         paint: Paint,
+        halt: &Halt,
         folder: &Path,
     ) -> Result<Self, Complaint> {
-        let cluster = match &arguments.plane {
+        match &arguments.plane {
             Some(file) => {
                 let text = std::fs::read_to_string(file).map_err(Complaint::failed)?;
-                Self::described(&text, None)?
+                halt.begin()?;
+                Self::described(&text, halt, None)
             }
-            None if arguments.use_current_context => Self::of_user(arguments, folder)?,
+            None if arguments.use_current_context => Self::of_user(arguments, halt, folder),
             None => {
                 say(paint, "Starting etcd and kube-apiserver")?;
-                Self::started()?
+                Self::started(halt)
             }
-        };
-        cluster.make_room()?;
-        Ok(cluster)
+        }
     }
 
-    fn started() -> Result<Self, Complaint> {
+    fn started(halt: &Halt) -> Result<Self, Complaint> {
         let here = std::env::current_exe().map_err(Complaint::failed)?;
         let beside = here.parent().map(|folder| folder.join(STARTER));
         let starter = beside.filter(|path| path.is_file()).ok_or_else(|| {
@@ -70,17 +87,30 @@ impl DemoCluster {
                  builds one, or use your own cluster with --use-current-context",
             )
         })?;
+        halt.begin()?;
         let mut child = Command::new(starter)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(Complaint::failed)?;
-        let (stdin, line) = first_line(&mut child)?;
-        let program = Program(child);
-        Self::described(&line, Some((program, stdin)))
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let program = halt.keep(child);
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+            return Err(Complaint::failed("the control plane cannot be spoken to"));
+        };
+        let plane = Plane {
+            program,
+            _stdin: stdin,
+        };
+        let mut line = String::new();
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .map_err(Complaint::failed)?;
+        halt.check()?;
+        Self::described(&line, halt, Some(plane))
     }
 
-    fn described(text: &str, plane: Option<(Program, ChildStdin)>) -> Result<Self, Complaint> {
+    fn described(text: &str, halt: &Halt, plane: Option<Plane>) -> Result<Self, Complaint> {
         let description: Description = serde_json::from_str(text).map_err(|error| {
             Complaint::failed(format!("the control plane did not start: {error}"))
         })?;
@@ -96,12 +126,13 @@ impl DemoCluster {
             },
             kubectl: description.kubectl,
             is_near: true,
+            halt: halt.clone(),
             _plane: plane,
         })
     }
 
     /// The current context, written out so that every program here means the same.
-    fn of_user(arguments: &DemoArguments, folder: &Path) -> Result<Self, Complaint> {
+    fn of_user(arguments: &DemoArguments, halt: &Halt, folder: &Path) -> Result<Self, Complaint> {
         let kubectl = PathBuf::from("kubectl");
         let view = Command::new(&kubectl)
             .args(["config", "view", "--minify", "--flatten", "--raw"])
@@ -122,6 +153,7 @@ impl DemoCluster {
             admin,
             people: People::Impersonated,
             is_near: false,
+            halt: halt.clone(),
             _plane: None,
         };
         cluster.refuse_what_is_there()?;
@@ -131,6 +163,7 @@ impl DemoCluster {
         }
         // Where the operator keeps what is its own, which goes with that namespace.
         cluster.kubectl(&["config", "set-context", "--current", "--namespace", HOME])?;
+        halt.begin()?;
         Ok(cluster)
     }
 
@@ -152,7 +185,8 @@ impl DemoCluster {
         Ok(())
     }
 
-    fn make_room(&self) -> Result<(), Complaint> {
+    /// Where everything happens.
+    pub(super) fn make_room(&self) -> Result<(), Complaint> {
         for namespace in [NAMESPACE, HOME] {
             self.kubectl(&["create", "namespace", namespace])?;
         }
@@ -178,14 +212,14 @@ impl DemoCluster {
     pub(super) fn apply(&self, yaml: &str) -> Result<(), Complaint> {
         let mut command = self.command(&self.admin);
         command.args(["apply", "--server-side", "-f", "-"]);
-        run(command, yaml).map(drop)
+        self.go_on(command, yaml).map(drop)
     }
 
     /// What the administrator asks.
     pub(super) fn kubectl(&self, arguments: &[&str]) -> Result<String, Complaint> {
         let mut command = self.command(&self.admin);
         command.args(arguments);
-        run(command, "")
+        self.go_on(command, "")
     }
 
     /// What Alice or Bob does, in their namespace.
@@ -199,7 +233,15 @@ impl DemoCluster {
             }
         };
         command.args(["-n", NAMESPACE]).args(arguments);
-        run(command, "")
+        self.go_on(command, "")
+    }
+
+    /// Runs kubectl, unless it was asked to end; one that ended with the same Ctrl-C did not fail.
+    fn go_on(&self, command: Command, input: &str) -> Result<String, Complaint> {
+        self.halt.check()?;
+        let said = run(command, input);
+        self.halt.check()?;
+        said
     }
 
     fn command(&self, kubeconfig: &Path) -> Command {
@@ -218,33 +260,35 @@ impl DemoCluster {
         }
     }
 
-    /// Leaves a cluster that is somebody's as it was.
-    pub(super) fn tidy_up(self) {
-        if matches!(self.people, People::Impersonated) {
-            // What cannot be removed stays, and is told by its name at the next demo.
-            let definitions = definition_names();
-            let mut crds = vec!["delete", "--wait=false", "crd"];
-            crds.extend(definitions.iter().map(String::as_str));
-            let _ = self.kubectl(&crds);
-            let _ = self.kubectl(&["delete", "--wait=false", "namespace", NAMESPACE, HOME]);
+    /// Leaves a cluster that is somebody's as it was, however far the demo came, and ends one that was
+    /// started for it.
+    pub(super) fn tidy_up(self) -> Result<(), Complaint> {
+        if matches!(self.people, People::Files { .. }) {
+            return Ok(());
         }
+        let definitions = definition_names();
+        let definitions = definitions.iter().map(String::as_str);
+        let delete = ["delete", "--ignore-not-found", "--wait=false"];
+        let delete = |kind_and_names: Vec<&str>| {
+            let mut command = self.command(&self.admin);
+            command.args(delete).args(&kind_and_names);
+            run(command, "").map_err(|why| {
+                Complaint::failed(format!(
+                    "not everything that the demo made could be removed: {why}; what is left goes by \
+                     `kubectl delete {}`",
+                    kind_and_names.join(" ")
+                ))
+            })
+        };
+        let kinds = delete(["crd"].into_iter().chain(definitions).collect());
+        let rooms = delete(vec!["namespace", NAMESPACE, HOME]);
+        kinds.and(rooms).map(drop)
     }
 }
 
 pub(super) fn definition_names() -> Vec<String> {
     let crds = reverser_api::crd_yaml::crds().into_iter();
     crds.filter_map(|crd| crd.metadata.name).collect()
-}
-
-fn first_line(child: &mut Child) -> Result<(ChildStdin, String), Complaint> {
-    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Complaint::failed("the control plane cannot be spoken to"));
-    };
-    let mut line = String::new();
-    BufReader::new(stdout)
-        .read_line(&mut line)
-        .map_err(Complaint::failed)?;
-    Ok((stdin, line))
 }
 
 fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {

@@ -1,5 +1,9 @@
 //! How the API server learns of the webhook, and what it asks about.
 
+use std::time::Duration;
+
+use gitops_reverser::leases::LeaseSettings;
+use gitops_reverser::operator::{BranchTurns, Replicas};
 use reverser_testkit::control_plane::User;
 use reverser_testkit::{command, wait};
 use serde_json::{Value, json};
@@ -250,4 +254,68 @@ fn without_the_right_to_register_everything_else_works_and_it_is_made_up_for_lat
     await_asked(&world, &webhook);
     let told = || world.scrape().contains("webhook_registered 1");
     wait::until_blocking("it is told", SOON, told).unwrap();
+}
+
+/// What the operator has made beside itself: the owner of each, or nothing.
+fn owners(world: &Installation, home: &str) -> Vec<(String, Option<String>)> {
+    let mut kubectl = world.plane.kubectl(User::Admin);
+    let get = ["get", "secrets,leases", "-n", home, "-o", "json"];
+    let all: Value = serde_json::from_str(&command::run(kubectl.args(get)).stdout).unwrap();
+    let items = all["items"].as_array().unwrap().iter();
+    items
+        .map(|item| {
+            let owner = &item["metadata"]["ownerReferences"][0];
+            let owner = owner["kind"].as_str().zip(owner["name"].as_str());
+            let name = item["metadata"]["name"].as_str().unwrap().to_owned();
+            (name, owner.map(|(kind, name)| format!("{kind}/{name}")))
+        })
+        .collect()
+}
+
+#[test]
+fn what_was_made_without_an_owner_belongs_to_the_role_after_the_next_start() {
+    let mut world = Installation::prepare("adopted");
+    let mut webhook = Webhook::part_of(&mut world);
+    webhook.start();
+    let home = webhook.settings.namespace.clone();
+    let leases = LeaseSettings {
+        renew: Duration::from_secs(1),
+        length: Duration::from_secs(20),
+    };
+    world.settings.replicas = Some(Replicas {
+        leases: leases.clone(),
+    });
+    world.settings.turns = Some(BranchTurns {
+        leases,
+        namespace: home.clone(),
+    });
+    let await_owner = |world: &Installation, expected: Option<String>| {
+        let look = || {
+            let owners = owners(world, &home);
+            let made = |word: &str| owners.iter().any(|(name, _)| name.contains(word));
+            let all = ["certificate", "leader", "branch"].into_iter().all(made);
+            if all && owners.iter().all(|(_, owner)| *owner == expected) {
+                Ok(())
+            } else {
+                Err(format!("{owners:?}"))
+            }
+        };
+        let what = format!("certificates and Leases of {expected:?}");
+        wait::until_blocking(&what, SOON, look).unwrap_or_else(|error| panic!("{error}"));
+    };
+    world.run();
+    world.apply(&world.rule("rule", &rule_on(&["configmaps"])));
+    world.apply(&world.config_map("a", "1"));
+    world.await_names(&["a"]);
+    await_owner(&world, None);
+
+    world.stop();
+    webhook.settings.owner_cluster_role = Some(home.clone());
+    world.settings.admission = Some(webhook.settings.clone());
+    world.settings.owner_cluster_role = Some(home.clone());
+    world.run();
+    // The Lease of a branch is written when the branch is.
+    world.apply(&world.config_map("b", "1"));
+    world.await_names(&["a", "b"]);
+    await_owner(&world, Some(format!("ClusterRole/{home}")));
 }

@@ -481,6 +481,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         admission: None,
         replicas: None,
         turns: None,
+        owner_cluster_role: None,
         own_labels: None,
     }
 }

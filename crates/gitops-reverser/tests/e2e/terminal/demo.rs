@@ -4,6 +4,7 @@ use std::process::Command;
 use reverser_testkit::command;
 use reverser_testkit::control_plane::{ControlPlane, User};
 use reverser_testkit::wait;
+use rustix::process::Signal;
 
 use super::picture;
 use super::world::{OnTerminal, SOON, World, golden, run};
@@ -50,7 +51,7 @@ fn on_a_terminal_the_demo_stays_until_it_is_ended() {
     std::fs::write(&description, plane.description().to_string()).unwrap();
     let demo = OnTerminal::start(world.binary(&["demo", "--plane", &description]));
     demo.await_text("Everything keeps running");
-    demo.signal(rustix::process::Signal::INT);
+    demo.signal(Signal::INT);
     let (code, seen) = demo.end();
     assert_eq!(code, Some(0), "{seen}");
 }
@@ -119,6 +120,96 @@ fn on_the_users_own_cluster_the_demo_asks_tidies_up_and_takes_nothing_that_is_th
         } else {
             Err(left.join(" "))
         }
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn an_interrupted_demo_removes_what_it_has_made_of_the_users_cluster_and_says_so() {
+    let world = World::empty("demo-stopped");
+    let plane = ControlPlane::builder().start().unwrap();
+    let kubectl = |arguments: &[&str]| {
+        let mut kubectl = plane.kubectl(User::Admin);
+        command::run(kubectl.args(arguments)).stdout
+    };
+    let asked = OnTerminal::start(on_own_cluster(&world, &plane, &[]));
+    asked.await_text("Go on? [y/N]");
+    asked.signal(Signal::INT);
+    let (code, seen) = asked.end();
+    assert_eq!(code, Some(130), "{seen}");
+    assert!(seen.contains("stopped; nothing was created"), "{seen}");
+    let rooms = ["get", "namespace", "shop", "reverser", "--ignore-not-found"];
+    assert_eq!(kubectl(&rooms), "");
+
+    let demo = OnTerminal::start(on_own_cluster(&world, &plane, &["--yes"]));
+    demo.await_text("alice$ kubectl create deployment");
+    demo.signal(Signal::INT);
+    demo.await_text("removing what the demo has made; Ctrl-C again ends it at once");
+    let (code, seen) = demo.end();
+    assert_eq!(code, Some(130), "{seen}");
+    let last = "stopped; what the demo had made is removed";
+    assert!(seen.contains(last), "{seen}");
+    // Nobody here takes apart what is in a namespace, so both are on their way for ever.
+    let phases = kubectl(&[&rooms[..], &["-o", "jsonpath={.items[*].status.phase}"]].concat());
+    assert_eq!(phases, "Terminating Terminating");
+    wait::until_blocking("the definitions to go", SOON, || {
+        let there = kubectl(&["get", "crd", "-o", "name"]);
+        if there.is_empty() { Ok(()) } else { Err(there) }
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Every process whose command line has this word.
+fn processes(word: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(word)).collect()
+}
+
+#[test]
+fn the_second_interruption_of_a_demo_waits_for_nothing_and_leaves_no_process() {
+    let world = World::empty("demo-forced");
+    let plane = ControlPlane::builder().start().unwrap();
+    let mut command = on_own_cluster(&world, &plane, &["--yes"]);
+    // A cluster that does not answer any more: kubectl stands still when Bob scales.
+    let tools = world.folder.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    let real = plane.kubectl(User::Admin);
+    let (started, go) = (world.path("started"), world.path("go"));
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *' scale '*) : > {started}; \
+         while [ ! -e {go} ]; do sleep 0.05; done;; esac\nexec {} \"$@\"\n",
+        Path::new(real.get_program()).display()
+    );
+    // By another process, for the reason that is told below.
+    let write = ["-c", "cat > \"$0\" && chmod +x \"$0\""];
+    let mut write_script = Command::new("sh");
+    write_script.args(write).arg(tools.join("kubectl"));
+    command::run_with_input(&mut write_script, script.as_bytes());
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let demo = OnTerminal::start({
+        command.env("PATH", path);
+        command
+    });
+    wait::until_blocking("Bob", SOON, || {
+        let is_there = Path::new(&started).exists();
+        is_there.then_some(()).ok_or_else(|| demo.seen())
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    let folder = format!("gitops-reverser-demo-{}", demo.id());
+    assert_ne!(processes(&folder), <[&str; 0]>::default());
+    demo.signal(Signal::INT);
+    demo.await_text("Ctrl-C again ends it at once");
+    demo.signal(Signal::INT);
+    demo.await_text("error: ended at once");
+    let (code, seen) = demo.end();
+    std::fs::write(go, "").unwrap();
+    assert_eq!(code, Some(130), "{seen}");
+    assert!(!Path::new("/tmp").join(&folder).exists());
+    wait::until_blocking("the processes to go", SOON, || {
+        let there = processes(&folder);
+        if there.is_empty() { Ok(()) } else { Err(there.join("; ")) }
     })
     .unwrap_or_else(|error| panic!("{error}"));
 }
