@@ -14,7 +14,9 @@ COPY . .
 ARG SOURCE_DATE_EPOCH=0
 # Paths of the build are the same everywhere, so that its result is.
 ENV RUSTFLAGS="--remap-path-prefix=/src=. --remap-path-prefix=/usr/local/cargo=cargo"
-RUN cargo build --locked --release --package gitops-reverser
+# `otlp` lets it send spans to a collector.
+ARG FEATURES=""
+RUN cargo build --locked --release --package gitops-reverser --features "${FEATURES}"
 
 FROM ${DEBIAN_IMAGE} AS rootfs
 COPY image/ /image/

@@ -32,10 +32,15 @@ test-unit: ## Run the tests that need no server, in seconds
 test-e2e: setup ## Run only the tests of the whole, against a real control plane
 	$(CARGO) test -p gitops-reverser --test e2e $(ARGS)
 
+.PHONY: test-otlp
+test-otlp: control-plane ## Run the tests of the binary that sends traces: the feature otlp, off by default
+	$(CARGO) test -p gitops-reverser --features otlp --test traces $(ARGS)
+
 .PHONY: lint
 lint: ## Check format, lints, scripts and licences
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p gitops-reverser --features otlp --bins --test traces -- -D warnings
 	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/*/*.sh image/rootfs.sh image/ssh .ci/run; \
 	else echo 'shellcheck is not installed: scripts are not checked'; fi
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; \

@@ -81,6 +81,9 @@ with the flags that the program has.
 - --health-probe-bind-address=:8081
 - --log-format={{ $controller.logFormat }}
 - --log-level={{ $controller.logLevel }}
+{{- with $controller.otlpEndpoint }}
+- --otlp-endpoint={{ . }}
+{{- end }}
 {{- with $controller.extraArgs }}
 {{ toYaml . }}
 {{- end }}

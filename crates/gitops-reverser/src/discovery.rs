@@ -20,8 +20,10 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use reverser_core::catalogue::{Catalogue, ServedType};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::api_read::{self, Failure, FailureReason};
+use crate::telemetry::spans;
 
 /// The documents as the server writes them; pure.
 mod documents;
@@ -98,7 +100,8 @@ pub async fn discover(
     client: &kube::Client,
     known: &Catalogue,
 ) -> Result<Discovered, DiscoveryError> {
-    let (core, groups) = tokio::try_join!(root(client, "/api"), root(client, "/apis"))?;
+    let both = async { tokio::try_join!(root(client, "/api"), root(client, "/apis")) };
+    let (core, groups) = both.instrument(spans::discovery()).await?;
     Ok(merge(core.into_iter().chain(groups), known))
 }
 

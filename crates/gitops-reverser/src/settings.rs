@@ -188,6 +188,8 @@ pub struct TelemetrySettings {
     pub log_format: LogFormat,
     /// What is logged.
     pub log_filter: LogFilter,
+    /// Where spans are sent, if anywhere.
+    pub collector: Option<String>,
 }
 
 impl Settings {
@@ -505,6 +507,7 @@ impl TelemetrySettings {
             health_probe_bind_address,
             log_format,
             log_level,
+            otlp_endpoint,
         } = arguments;
         let metrics_address = values::address(&metrics_bind_address).at("metrics-bind-address")?;
         let probe_address =
@@ -521,6 +524,10 @@ impl TelemetrySettings {
             probe_address,
             log_format: values::log_format(&log_format).at("log-format")?,
             log_filter: values::log_filter(&log_level).at("log-level")?,
+            collector: given(otlp_endpoint)
+                .map(|text| values::collector(&text))
+                .transpose()
+                .at("otlp-endpoint")?,
         })
     }
 }

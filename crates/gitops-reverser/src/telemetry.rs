@@ -17,8 +17,12 @@ pub mod labels;
 pub mod logging;
 /// Every metric with its name, its unit and its meaning.
 pub mod metrics;
+/// Parts of the work that take time.
+pub mod spans;
 /// What the operator is doing, read at each scrape.
 pub mod state;
+/// Spans for a collector, in builds that can send them.
+pub mod traces;
 
 use facts::Fact;
 use metrics::Metrics;

@@ -541,6 +541,12 @@ pub struct TelemetryArguments {
         default_value = "info"
     )]
     pub log_level: String,
+
+    /// The collector that spans are sent to, by OTLP over plain HTTP, such as
+    /// http://collector.observability:4318; needs a build with the feature otlp; left out, nothing is
+    /// sent
+    #[arg(long, env = "GITOPS_REVERSER_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
 }
 
 /// The help of `--disable-noise-rule`, with every name that it takes.

@@ -24,6 +24,7 @@ use crate::operator::{self, OperatorError, OperatorSettings};
 use crate::settings::Settings;
 use crate::telemetry::facts::{LogLevelChanged, Serving, Started, Stopping};
 use crate::telemetry::logging::LogControl;
+use crate::telemetry::traces::{self, Traces, TracesError};
 use crate::telemetry::{Telemetry, logging, metrics};
 
 /// As clap has it for flags that it does not know.
@@ -51,6 +52,8 @@ pub(super) fn run(arguments: ControllerArguments) -> ExitCode {
 enum ControllerError {
     #[error("cannot write a log: {0}")]
     Log(#[from] SetGlobalDefaultError),
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
     #[error("cannot listen for signals: {0}")]
@@ -76,12 +79,14 @@ enum ControllerError {
 
 fn run_with(settings: Settings) -> Result<(), ControllerError> {
     let telemetry = &settings.telemetry;
-    let log = logging::install(telemetry.log_format, telemetry.log_filter.clone())?;
-    logging::log_panics();
     let runtime = runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(ControllerError::Threads)?;
+    let traces = traces::begin(telemetry.collector.as_deref(), runtime.handle())?;
+    let spans = traces.as_ref().map(Traces::layer);
+    let log = logging::install(telemetry.log_format, telemetry.log_filter.clone(), spans)?;
+    logging::log_panics();
     // The API server waits for the webhook, so nothing that the operator does may be before it.
     let answering = runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -90,6 +95,8 @@ fn run_with(settings: Settings) -> Result<(), ControllerError> {
         .build()
         .map_err(ControllerError::Threads)?;
     let result = runtime.block_on(serve_and_operate(settings, log, answering.handle()));
+    // The last spans need the runtime.
+    drop(traces);
     // What has not ended by now is not waited for.
     answering.shutdown_background();
     runtime.shutdown_background();

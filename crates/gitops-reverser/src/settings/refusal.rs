@@ -188,6 +188,12 @@ pub enum BadValue {
         "{0:?} is not the absolute path of a file; write one, such as /etc/webhook/client-ca.crt"
     )]
     AbsoluteFile(String),
+    /// Not a collector.
+    #[error(
+        "{0:?} is not the address of a collector that is reached over plain HTTP; write one, such as \
+         http://collector.observability:4318"
+    )]
+    Collector(String),
     /// Not a form of log lines.
     #[error("{0:?} is not a form of log lines; write json or text")]
     LogFormat(String),

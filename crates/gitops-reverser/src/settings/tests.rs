@@ -85,6 +85,7 @@ fn without_flags_everything_is_as_documented() {
             probe_address: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
             log_format: LogFormat::Json,
             log_filter: LogFilter::parse("info").unwrap(),
+            collector: None,
         },
     };
     assert_eq!(settings(&[]), defaults);
@@ -158,6 +159,7 @@ fn every_flag_is_read() {
         "--health-probe-bind-address=0",
         "--log-format=text",
         "--log-level=debug,kube=warn",
+        "--otlp-endpoint=http://collector:4318",
     ]);
     let excluded = ["widgets", "gadgets.example.com", "pods"];
     let schemes = [Scheme::Https, Scheme::Http];
@@ -230,6 +232,7 @@ fn every_flag_is_read() {
             probe_address: None,
             log_format: LogFormat::Text,
             log_filter: LogFilter::parse("debug,kube=warn").unwrap(),
+            collector: Some("http://collector:4318/v1/traces".into()),
         },
     };
     assert_eq!(changed, expected);
@@ -553,6 +556,21 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         r#""verbose" says not what to log; write error, warn, info, debug or trace"#,
     ),
     ("log-level", "info,kube", "such as info,kube_runtime=warn"),
+    (
+        "otlp-endpoint",
+        "https://collector:4318",
+        "is not the address of a collector that is reached over plain HTTP",
+    ),
+    (
+        "otlp-endpoint",
+        "collector:4318",
+        "write one, such as http://collector.observability:4318",
+    ),
+    (
+        "otlp-endpoint",
+        "http://user:word@collector",
+        "is not the address of a collector",
+    ),
 ];
 
 #[test]
@@ -581,6 +599,19 @@ fn no_flag_accepts_everything() {
         let name = flag.get_long().unwrap();
         let refused = REFUSALS.iter().any(|(refused, ..)| *refused == name);
         assert!(refused, "no value of --{name} is known to be refused");
+    }
+}
+
+#[test]
+fn spans_go_to_the_usual_path_of_a_collector_however_its_address_ends() {
+    for (written, meant) in [
+        ("http://c:4318/", "http://c:4318/v1/traces"),
+        ("http://c:4318/v1/traces", "http://c:4318/v1/traces"),
+        ("http://c/otlp", "http://c/otlp/v1/traces"),
+    ] {
+        let flag = format!("--otlp-endpoint={written}");
+        let telemetry = settings(&[&flag]).telemetry;
+        assert_eq!(telemetry.collector.as_deref(), Some(meant));
     }
 }
 

@@ -277,6 +277,22 @@ pub(super) fn webhook_url(text: &str) -> Result<String, BadValue> {
     }
 }
 
+/// The address that spans are posted to. Whoever writes only where a collector is means the usual path
+/// there.
+pub(super) fn collector(text: &str) -> Result<String, BadValue> {
+    const PATH: &str = "/v1/traces";
+    let good = text.parse::<http::Uri>().is_ok_and(|url| {
+        let plain = url.query().is_none() && !text.contains(['@', '#']);
+        url.scheme_str() == Some("http") && url.host().is_some_and(|host| !host.is_empty()) && plain
+    });
+    if good {
+        let base = text.trim_end_matches('/');
+        Ok(format!("{}{PATH}", base.strip_suffix(PATH).unwrap_or(base)))
+    } else {
+        Err(BadValue::Collector(text.to_owned()))
+    }
+}
+
 pub(super) fn absolute_file(text: &str) -> Result<PathBuf, BadValue> {
     let path = Path::new(text);
     if path.is_absolute() && path.file_name().is_some() {

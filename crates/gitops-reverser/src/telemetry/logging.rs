@@ -2,14 +2,15 @@
 
 use std::str::FromStr as _;
 
-use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
-use tracing_subscriber::Layer as _;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, Targets};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::layer::{Layered, SubscriberExt as _};
 use tracing_subscriber::{Registry, reload};
+
+use super::spans;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,9 @@ impl LogControl {
 /// among them. What is worth knowing of it, our own errors say without.
 const TALKATIVE: [&str; 1] = ["kube_client::client"];
 
+/// The subscriber that writes log lines, to which others can be added.
+pub type Lines = Layered<Box<dyn Layer<Registry> + Send + Sync>, Registry>;
+
 impl LogFilter {
     /// Reads `info` or `info,part=level`. Nothing if it is not that.
     #[must_use]
@@ -91,23 +95,23 @@ fn level(name: &str) -> Option<LevelFilter> {
     named.then(|| LevelFilter::from_str(name).ok()).flatten()
 }
 
-/// Sends log lines to standard error, for the rest of the process.
-pub fn install(format: LogFormat, filter: LogFilter) -> Result<LogControl, SetGlobalDefaultError> {
+/// Sends log lines to standard error, for the rest of the process, and spans to whoever takes them.
+pub fn install(
+    format: LogFormat,
+    filter: LogFilter,
+    spans: impl Layer<Lines> + Send + Sync,
+) -> Result<LogControl, SetGlobalDefaultError> {
     let (subscriber, control) = subscriber(format, filter, std::io::stderr);
-    tracing::subscriber::set_global_default(subscriber)?;
+    tracing::subscriber::set_global_default(subscriber.with(spans))?;
     Ok(control)
 }
 
-fn subscriber<W>(
-    format: LogFormat,
-    wanted: LogFilter,
-    writer: W,
-) -> (impl Subscriber + use<W>, LogControl)
+fn subscriber<W>(format: LogFormat, wanted: LogFilter, writer: W) -> (Lines, LogControl)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let mut bearable = Targets::new().with_default(LevelFilter::TRACE);
-    for target in TALKATIVE {
+    for target in TALKATIVE.into_iter().chain([spans::TARGET]) {
         bearable = bearable.with_target(target, LevelFilter::OFF);
     }
     let (changeable, handle) = reload::Layer::new(wanted.0.clone());

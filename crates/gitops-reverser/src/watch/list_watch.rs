@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
 
 use super::course::{Course, Turn, WatchEnd};
 use super::source::{Events, Next, Source};
 use super::wire::{self, Change, Event};
 use super::{ListOutcome, LossReason, Observation, Observed, Scope, WatchSettings};
 use crate::api_read::Failure;
+use crate::telemetry::spans;
 
 /// Where a driver is.
 enum State {
@@ -170,7 +172,8 @@ impl ListWatch {
         match state {
             State::List { after } => {
                 sleep(after).await;
-                self.list().await
+                let span = spans::list(&self.out.scope);
+                self.list().instrument(span).await
             }
             State::Watch { from, after } => {
                 sleep(after).await;

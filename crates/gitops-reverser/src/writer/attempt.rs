@@ -32,6 +32,7 @@ use crate::leases::branch::Gate;
 use crate::routing::{CommitSettings, Refusal};
 use crate::telemetry::facts::{BatchPushed, ChangesAttributed, CommitPushed};
 use crate::telemetry::labels::{BranchLabels, DestinationLabels, TypeLabels};
+use crate::telemetry::spans;
 
 /// What an attempt needs.
 pub(super) struct Attempt {
@@ -140,6 +141,7 @@ pub(super) enum Tried {
 
 impl Attempt {
     pub(super) fn run(mut self) -> Finished {
+        let _span = spans::batch(&self.branch).entered();
         self.mirror.set_credentials(self.access.credentials.clone());
         let end = match self.bring_in_line() {
             Ok(Tried::Moved) => End::Moved,
@@ -158,6 +160,7 @@ impl Attempt {
     fn bring_in_line(&mut self) -> Result<Tried, Refusal> {
         let known = self.mirror.tip();
         if self.look || known.is_none() {
+            let _span = spans::fetch().entered();
             let tip = self
                 .mirror
                 .fetch()
@@ -173,6 +176,7 @@ impl Attempt {
                 continue;
             }
             let job = &mut self.jobs[at];
+            let _span = spans::plan(&job.id).entered();
             let Some(plan) = plan_job(&mut self.mirror, job)? else {
                 continue;
             };
@@ -255,6 +259,7 @@ impl Attempt {
         };
         self.pushes += 1;
         let start = Instant::now();
+        let _span = spans::push(plans.len()).entered();
         let outcome = self
             .mirror
             .push(prepared, &self.push_options)

@@ -158,6 +158,7 @@ fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
             "controller.leases.namespace=shared",
             "controller.attribution.authorMap=people",
             "controller.attribution.storeSecret=redis",
+            "controller.otlpEndpoint=http://collector:4318",
         ],
     );
     // Certificates are made by the operator or by somebody else.
@@ -246,6 +247,7 @@ fn every_value_of_the_controller_has_an_effect() {
                 let other = match path.rsplit('.').next().unwrap() {
                     "refresh" => "7m",
                     "store" => "redis://redis",
+                    "otlpEndpoint" => "http://collector:4318",
                     "capPerCycle" => "7",
                     "secretsMode" => "Skip",
                     "email" => "else@example.com",
