@@ -4,6 +4,12 @@ with the flags that the program has.
 */}}
 {{- define "reverser.arguments" -}}
 {{- $controller := .Values.controller -}}
+{{- if lt (int $controller.leases.leaseSec) (mul 2 (int $controller.leases.renewSec) | int) -}}
+{{- fail "controller.leases.leaseSec must be at least twice controller.leases.renewSec, or one renewal that fails would lose the Lease" -}}
+{{- end -}}
+{{- if gt (int $controller.git.batch.quietMs) (mul 1000 (int $controller.git.batch.maxWaitSec) | int) -}}
+{{- fail "controller.git.batch.quietMs is longer than controller.git.batch.maxWaitSec: nothing would ever wait for quiet" -}}
+{{- end -}}
 - controller
 - --instance-id={{ default (include "reverser.fullname" .) $controller.instanceId }}
 {{- if .Values.rbac.create }}

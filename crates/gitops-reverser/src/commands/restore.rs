@@ -43,7 +43,10 @@ async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Complaint> {
     if !arguments.yes && !arguments.dry_run {
         tokio::select! {
             agreed = tokio::task::spawn_blocking(ask) => agreed.map_err(Complaint::failed)??,
-            _ = signals.next() => return Err(interrupted()),
+            _ = signals.next() => {
+                let sentence = "stopped; nothing was applied";
+                return Err(Complaint::new(Exit::Interrupted, sentence));
+            }
         }
     }
     let mut failed = 0;

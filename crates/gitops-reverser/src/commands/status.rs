@@ -328,7 +328,7 @@ fn as_text(overview: &Overview, now: i64, paint: Paint) -> String {
                 shown(row.objects),
                 shown(row.waiting),
                 lag(row, now),
-                commit[..10.min(commit.len())].to_owned(),
+                commit.get(..10).unwrap_or(commit).to_owned(),
                 row.last_push
                     .map_or_else(|| "never".to_owned(), |push| text::age(now - push) + " ago"),
                 format!("{} {}:{}", row.repository, row.branch, row.folder),

@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use reverser_api::conditions::remote_reason;
 use reverser_core::base_folder::BaseFolder;
 use reverser_git::{
-    AtPath, BranchName, Credentials, FetchError, FolderPath, Git, History, HistoryError,
+    AtPath, BadRemoteUrl, BranchName, Credentials, FetchError, FolderPath, Git, History, HistoryError,
     LocalRepository, RemoteFailure, RemoteUrl, Scheme,
 };
 
@@ -19,6 +19,10 @@ use crate::writer::{Access, AccessSource};
 
 /// All that can be written here: a laptop's user decides for themself.
 pub const SCHEMES: &[Scheme] = &[Scheme::Https, Scheme::Ssh, Scheme::Http, Scheme::File];
+
+/// What to do instead of writing a password into an address.
+const WITHOUT_CREDENTIALS: &str = "the repository's address holds a user or password, which others could \
+     read: write it without them, and let a credential helper of Git keep them (`git help credentials`)";
 
 /// A folder of a branch of a repository.
 #[derive(Debug, Clone)]
@@ -87,8 +91,14 @@ impl Repository {
             };
             (url_of(&local)?, Some(local), is_new)
         } else {
-            let url = RemoteUrl::parse(repo, SCHEMES)
-                .map_err(|error| Complaint::new(Exit::RepositoryUnusable, error.to_string()))?;
+            let url = RemoteUrl::parse(repo, SCHEMES).map_err(|error| {
+                let sentence = match error {
+                    // What helps an operator is of no use here.
+                    BadRemoteUrl::Credentials => WITHOUT_CREDENTIALS.to_owned(),
+                    error => error.to_string(),
+                };
+                Complaint::new(Exit::RepositoryUnusable, sentence)
+            })?;
             (url, None, false)
         };
         Ok(Self {

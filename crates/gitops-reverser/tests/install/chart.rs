@@ -39,6 +39,7 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "webhook.clientCaConfigMap=api-server",
             "controller.attribution.store=rediss://redis:6379",
             "controller.attribution.storeSecret=redis",
+            "controller.otlpEndpoint=http://collector.observability:4318",
         ],
     ),
     (
@@ -214,6 +215,26 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         (
             "controller.workDir=relative",
             "'/controller/workDir': 'relative' does not match",
+        ),
+        (
+            "controller.discovery.maxTypes=9999",
+            "'/controller/discovery/maxTypes': maximum: got 9,999, want 5,000",
+        ),
+        (
+            "controller.discovery.disableNoiseRules={helm}",
+            "'/controller/discovery/disableNoiseRules/0': value must be one of",
+        ),
+        (
+            "controller.leases.renewSec=20",
+            "controller.leases.leaseSec must be at least twice controller.leases.renewSec",
+        ),
+        (
+            "controller.git.batch.quietMs=30000",
+            "quietMs is longer than controller.git.batch.maxWaitSec",
+        ),
+        (
+            "controller.otlpEndpoint=collector:4318",
+            "'/controller/otlpEndpoint': 'collector:4318' does not match",
         ),
         (
             "image.digest=latest",

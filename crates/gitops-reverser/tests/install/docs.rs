@@ -207,5 +207,5 @@ fn alerts_and_the_dashboard_use_metrics_that_exist_and_every_alert_has_its_page(
         .iter()
         .filter(|name| !dashboard.to_string().contains(name.as_str()))
         .collect();
-    println!("not on the dashboard: {unshown:?}");
+    assert!(unshown.is_empty(), "not on the dashboard: {unshown:?}");
 }

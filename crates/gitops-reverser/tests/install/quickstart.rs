@@ -38,7 +38,7 @@ fn the_quickstart_of_the_readme_works_as_it_is_written() {
         })
         .collect();
     variables.sort_unstable();
-    assert_eq!(variables, ["GIT_TOKEN", "GIT_USERNAME", "REPO_URL"]);
+    assert_eq!(variables, ["GIT_TOKEN", "GIT_USERNAME", "IMAGE", "REPO_URL"]);
 
     let tools_folder = tools::find("kubectl")
         .parent()
@@ -56,6 +56,7 @@ fn the_quickstart_of_the_readme_works_as_it_is_written() {
             .env("REPO_URL", cluster.git.url("mirror.git"))
             .env("GIT_USERNAME", "bot")
             .env("GIT_TOKEN", "x")
+            .env("IMAGE", "registry.example.com/gitops-reverser")
             .current_dir(repository::path(""))
             .args(["-euo", "pipefail", "-c", block]);
         let output = command::run(&mut bash);

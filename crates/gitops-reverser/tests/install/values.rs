@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use clap::{CommandFactory as _, Parser as _};
 use gitops_reverser::command_line::{Command, CommandLine};
-use gitops_reverser::settings::Settings;
+use gitops_reverser::settings::{BadValue, Settings, SettingsError};
+use reverser_core::noise::NOISE_RULES;
 use reverser_testkit::command;
 use serde_json::Value;
 
@@ -153,7 +154,7 @@ fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
             "webhook.url=https://127.0.0.1/process-validating-webhook",
             "webhook.clientCaConfigMap=api-server",
             "controller.discovery.exclusions={widgets.example.com}",
-            "controller.discovery.disableNoiseRules={helm-release}",
+            "controller.discovery.disableNoiseRules={helm-releases}",
             "controller.allowedRepoUrls={https://git.example.com/**}",
             "controller.leases.namespace=shared",
             "controller.attribution.authorMap=people",
@@ -196,12 +197,7 @@ fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
         &[][..],
         &["rbac.secrets=false", "metrics.enabled=false"][..],
     ] {
-        let line = std::iter::once("gitops-reverser".to_owned()).chain(arguments(&helm, values));
-        let parsed = CommandLine::try_parse_from(line).unwrap();
-        let Command::Controller(parsed) = parsed.command else {
-            panic!("not the controller");
-        };
-        Settings::from_arguments(*parsed).unwrap();
+        read(arguments(&helm, values)).unwrap();
     }
 }
 
@@ -242,6 +238,7 @@ fn every_value_of_the_controller_has_an_effect() {
             Value::Array(_) if path.ends_with("extraEnv") => format!("{path}[0].name=A"),
             Value::Array(_) if path.ends_with("extraArgs") => format!("{path}={{--watch-all}}"),
             Value::Array(_) if path.ends_with("Schemes") => format!("{path}={{ssh}}"),
+            Value::Array(_) if path.ends_with("NoiseRules") => format!("{path}={{helm-releases}}"),
             Value::Array(_) => format!("{path}={{other}}"),
             _ => {
                 let other = match path.rsplit('.').next().unwrap() {
@@ -261,6 +258,68 @@ fn every_value_of_the_controller_has_an_effect() {
         };
         assert!(helm.render(&[&value]) != before, "{value} changes nothing");
     }
+}
+
+/// Reads arguments as the program does.
+fn read(arguments: Vec<String>) -> Result<Settings, SettingsError> {
+    let line = std::iter::once("gitops-reverser".to_owned()).chain(arguments);
+    let parsed = CommandLine::try_parse_from(line).unwrap();
+    let Command::Controller(parsed) = parsed.command else {
+        panic!("not the controller");
+    };
+    Settings::from_arguments(*parsed)
+}
+
+#[test]
+fn helm_refuses_the_numbers_and_names_that_the_program_would_refuse() {
+    let schema = repository::read("charts/gitops-reverser/values.schema.json");
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let of = |path: &str| {
+        let words = path.split('.');
+        words.fold(&schema, |schema, word| &schema["properties"][word])
+    };
+    // The flag with another value than the chart's own is the value's.
+    let usual = arguments(&Helm::new(), &[]);
+    let mut numbers = 0;
+    for one in described() {
+        let (path, Value::Number(default)) = (&one.path, &one.default) else {
+            continue;
+        };
+        if !path.starts_with("controller.") {
+            continue;
+        }
+        numbers += 1;
+        let (lowest, highest) = (&of(path)["minimum"], &of(path)["maximum"]);
+        let (lowest, highest) = (lowest.as_i64().unwrap(), highest.as_i64().unwrap());
+        let mut other = default.as_i64().unwrap() + 1;
+        if path.ends_with("renewSec") {
+            // Twice as much has to fit into a Lease.
+            other = default.as_i64().unwrap() - 1;
+        }
+        let changed = arguments(&Helm::new(), &[&format!("{path}={other}")]);
+        let at = (0..usual.len()).find(|at| usual[*at] != changed[*at]).unwrap();
+        let (flag, _) = usual[at].split_once('=').unwrap();
+        let told = |number: i64| {
+            let mut line = usual.clone();
+            line[at] = format!("{flag}={number}");
+            read(line).err().map(|refusal| refusal.problem)
+        };
+        let is_range = |problem: &Option<BadValue>| matches!(problem, Some(BadValue::Count { .. }));
+        for good in [lowest, highest] {
+            assert!(!is_range(&told(good)), "{flag} refuses {good}");
+        }
+        for bad in [lowest - 1, highest + 1] {
+            assert!(is_range(&told(bad)), "{flag} takes {bad}");
+        }
+    }
+    assert!(numbers > 10, "{numbers}");
+    let rules = &of("controller.discovery.disableNoiseRules")["items"]["enum"];
+    let rules: Vec<&str> = rules.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    let known: Vec<&str> = NOISE_RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(
+        rules.iter().collect::<BTreeSet<_>>(),
+        known.iter().collect::<BTreeSet<_>>()
+    );
 }
 
 #[test]

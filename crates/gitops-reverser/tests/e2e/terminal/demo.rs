@@ -51,6 +51,20 @@ fn on_a_terminal_the_demo_stays_until_it_is_ended() {
     std::fs::write(&description, plane.description().to_string()).unwrap();
     let demo = OnTerminal::start(world.binary(&["demo", "--plane", &description]));
     demo.await_text("Everything keeps running");
+    // Meanwhile its repository tells who did what, and how that is known.
+    let repository = format!("/tmp/gitops-reverser-demo-{}/repository.git", demo.id());
+    let in_it = ["--repo", &repository, "--folder", "clusters/demo"];
+    let log = world.run(&[&["log", "deployment/web", "--json"], &in_it[..]].concat());
+    let told: serde_json::Value = serde_json::from_str(&log.stdout).unwrap();
+    let commits = told["commits"].as_array().unwrap().iter();
+    let commits: Vec<_> = commits
+        .map(|commit| format!("{} {}", commit["user"], commit["attribution"]))
+        .collect();
+    assert_eq!(commits, [r#""bob" "exact""#, r#""alice" "exact""#], "{told}");
+    let blame = world.run(&[&["blame", "deployment/web"], &in_it[..]].concat());
+    let line = |text: &str| blame.stdout.lines().find(|line| line.contains(text));
+    assert!(line("replicas: 3").unwrap().contains(" bob "), "{blame:?}");
+    assert!(line("nginx:1.29").unwrap().contains(" alice "), "{blame:?}");
     demo.signal(Signal::INT);
     let (code, seen) = demo.end();
     assert_eq!(code, Some(0), "{seen}");

@@ -1,5 +1,6 @@
 use std::process::Stdio;
 
+use reverser_testkit::control_plane::User;
 use reverser_testkit::wait;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -98,6 +99,31 @@ fn what_is_mirrored_is_chosen_by_namespace_type_and_label() {
             "clusters/prod/core/v1/configmaps/{ns}/settings.yaml"
         )]
     );
+}
+
+#[test]
+fn the_cluster_is_that_of_the_context_and_the_namespace_is_that_of_the_context_too() {
+    let world = World::new("contexts");
+    let text = std::fs::read_to_string(world.plane.kubeconfig(User::Alice)).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    let mut here = config["contexts"][0].clone();
+    here["name"] = "here".into();
+    here["context"]["namespace"] = world.namespace.clone().into();
+    config["clusters"].as_array_mut().unwrap().push(serde_json::json!({
+        "name": "away", "cluster": {"server": "https://127.0.0.1:1"},
+    }));
+    let mut away = here.clone();
+    away["name"] = "away".into();
+    away["context"]["cluster"] = "away".into();
+    config["contexts"] = serde_json::json!([here, away]);
+    config["current-context"] = "away".into();
+    let path = world.path("two.yaml");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let once = ["mirror", "--repo", "backup", "--once", "--kubeconfig", &path];
+    assert_eq!(world.run(&once).code, Some(12));
+    let run = world.run(&[&once[..], &["--context", "here"]].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(world.files().len(), 3);
 }
 
 #[test]

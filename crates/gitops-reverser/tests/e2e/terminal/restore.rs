@@ -1,3 +1,5 @@
+use rustix::process::Signal;
+
 use super::world::{OnTerminal, World};
 
 /// A Deployment that was scaled from 1 to 3 after the first commit.
@@ -41,6 +43,14 @@ fn an_object_comes_back_after_a_person_agreed() {
     let (code, seen) = no.end();
     assert_eq!(code, Some(1), "{seen}");
     assert!(seen.contains("nothing was applied"), "{seen}");
+    assert_eq!(replicas(&world), "3");
+
+    let hesitant = OnTerminal::start(world.binary(&arguments));
+    hesitant.await_text("Apply? [y/N]");
+    hesitant.signal(Signal::INT);
+    let (code, seen) = hesitant.end();
+    assert_eq!(code, Some(130), "{seen}");
+    assert!(seen.contains("stopped; nothing was applied"), "{seen}");
     assert_eq!(replicas(&world), "3");
 
     let mut yes = OnTerminal::start(world.binary(&arguments));

@@ -67,6 +67,25 @@ fn destinations_rules_and_what_is_wrong_are_shown_in_one_place() {
 }
 
 #[test]
+fn what_is_unknown_is_named_with_the_reason() {
+    let mut installation = Installation::prepare("unknown");
+    let home = installation.namespace.clone();
+    // Pods are not among the types that it may read then.
+    installation.be_a_release(&home, &["rbac.mode=preset"]);
+    installation.run();
+    let rules = serde_json::json!([{"resources": ["configmaps", "pods"]}]);
+    installation.apply(&installation.rule("all", &rules));
+    let world = world_of(&installation);
+    soon("the type that cannot be read", || {
+        let run = world.run(&["status", "-n", &home]);
+        let about = format!("GitDestination {home}/prod: ScopeUnknown: ");
+        let line = run.stdout.lines().find(|line| line.starts_with(&about));
+        let why = line.is_some_and(|line| line.contains("pods") && line.contains("403"));
+        why.then_some(()).ok_or(run.stdout)
+    });
+}
+
+#[test]
 fn a_watcher_sees_what_changes_until_it_is_stopped() {
     let installation = Installation::start("watching");
     installation.await_ready("gitdestination/prod", "False", "NoRules");
