@@ -424,6 +424,23 @@ fn what_may_be_read_is_the_preset_and_secrets_can_be_taken_out() {
 }
 
 #[test]
+fn every_alert_links_to_its_page() {
+    let objects = Helm::new().render(&["metrics.prometheusRule.enabled=true"]);
+    let rules = repository::one(&objects, "PrometheusRule/gitops-reverser");
+    let page = repository::read("docs/operations/alerts.md");
+    let alerts = rules["spec"]["groups"][0]["rules"].as_array().unwrap();
+    assert!(alerts.len() > 5);
+    for alert in alerts {
+        let link = alert["annotations"]["runbook_url"].as_str().unwrap();
+        let (address, heading) = link.split_once('#').unwrap();
+        assert!(address.ends_with("/docs/operations/alerts.md"), "{link}");
+        let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+        let found = headings.map(str::to_lowercase).any(|one| one == heading);
+        assert!(found, "{link}");
+    }
+}
+
+#[test]
 fn what_to_do_next_is_said_and_can_be_pasted() {
     let helm = Helm::new();
     let mut install = helm.command();

@@ -260,6 +260,34 @@ fn every_value_of_the_controller_has_an_effect() {
     }
 }
 
+#[test]
+fn values_that_people_have_written_down_keep_their_names() {
+    let values = repository::read("charts/gitops-reverser/values.yaml");
+    let values: Value = serde_saphyr::from_str(&values).unwrap();
+    for name in [
+        "enableWatchIngestion",
+        "discovery.refresh",
+        "discovery.watchAll",
+        "discovery.exclusions",
+        "discovery.maxTypes",
+        "workers.maxGlobal",
+        "workers.maxPerRepo",
+        "git.batch.maxFiles",
+        "git.batch.maxBytesMiB",
+        "git.batch.maxWaitSec",
+        "git.batch.quietMs",
+        "deletes.capPerCycle",
+        "leases.renewSec",
+        "leases.leaseSec",
+        "workDir",
+        "committer.name",
+        "committer.email",
+    ] {
+        let pointer = format!("/controller/{}", name.replace('.', "/"));
+        assert!(values.pointer(&pointer).is_some(), "controller.{name}");
+    }
+}
+
 /// Reads arguments as the program does.
 fn read(arguments: Vec<String>) -> Result<Settings, SettingsError> {
     let line = std::iter::once("gitops-reverser".to_owned()).chain(arguments);
