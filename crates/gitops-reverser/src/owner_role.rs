@@ -42,7 +42,9 @@ impl OwnerRole {
     #[must_use]
     pub fn is_named_by(&self, metadata: &ObjectMeta) -> bool {
         let owners = metadata.owner_references.iter().flatten();
-        owners.into_iter().any(|owner| owner.kind == KIND && owner.name == self.name)
+        owners
+            .into_iter()
+            .any(|owner| owner.kind == KIND && owner.name == self.name)
     }
 }
 

@@ -65,12 +65,18 @@ fn what_takes_time_arrives_at_a_collector_as_spans_and_secrets_do_not() {
     let wait_for = ["wait", "--for=condition=Established", "--timeout=110s"];
     command::run(kubectl.args(wait_for).args(definitions.split_whitespace()));
     for object in [
-        ours("GitRepoConfig", json!({"repoUrl": url, "allowedBranches": ["main"]})),
+        ours(
+            "GitRepoConfig",
+            json!({"repoUrl": url, "allowedBranches": ["main"]}),
+        ),
         ours(
             "GitDestination",
             json!({"repoRef": {"name": "mirror"}, "branch": "main", "baseFolder": "prod"}),
         ),
-        ours("WatchRule", json!({"destinationRef": {"name": "mirror"}, "rules": [{}]})),
+        ours(
+            "WatchRule",
+            json!({"destinationRef": {"name": "mirror"}, "rules": [{}]}),
+        ),
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "login", "namespace": namespace},

@@ -67,7 +67,7 @@ impl Traces {
     #[must_use]
     pub fn layer<S>(&self, target: &'static str) -> impl Layer<S> + Send + Sync + use<S>
     where
-        S: Subscriber + for<'a> LookupSpan<'a>,
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         let only = Targets::new().with_target(target, LevelFilter::TRACE);
         tracing_opentelemetry::layer()

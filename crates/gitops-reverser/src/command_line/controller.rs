@@ -47,11 +47,7 @@ pub struct ControllerArguments {
     /// The ClusterRole of this installation: what the operator makes in the cluster (the configuration
     /// and the certificates of the webhook, Leases) is deleted with it, so that uninstalling leaves
     /// nothing behind; left out, whoever uninstalls deletes these
-    #[arg(
-        long,
-        env = "GITOPS_REVERSER_OWNER_CLUSTER_ROLE",
-        value_name = "NAME"
-    )]
+    #[arg(long, env = "GITOPS_REVERSER_OWNER_CLUSTER_ROLE", value_name = "NAME")]
     pub owner_cluster_role: Option<String>,
 
     /// What is watched.

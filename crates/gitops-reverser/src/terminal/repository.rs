@@ -7,8 +7,8 @@ use futures::FutureExt as _;
 use reverser_api::conditions::remote_reason;
 use reverser_core::base_folder::BaseFolder;
 use reverser_git::{
-    AtPath, BadRemoteUrl, BranchName, Credentials, FetchError, FolderPath, Git, History, HistoryError,
-    LocalRepository, RemoteFailure, RemoteUrl, Scheme,
+    AtPath, BadRemoteUrl, BranchName, Credentials, FetchError, FolderPath, Git, History,
+    HistoryError, LocalRepository, RemoteFailure, RemoteUrl, Scheme,
 };
 
 use super::comparison::Branch;

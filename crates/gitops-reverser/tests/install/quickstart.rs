@@ -38,7 +38,10 @@ fn the_quickstart_of_the_readme_works_as_it_is_written() {
         })
         .collect();
     variables.sort_unstable();
-    assert_eq!(variables, ["GIT_TOKEN", "GIT_USERNAME", "IMAGE", "REPO_URL"]);
+    assert_eq!(
+        variables,
+        ["GIT_TOKEN", "GIT_USERNAME", "IMAGE", "REPO_URL"]
+    );
 
     let tools_folder = tools::find("kubectl")
         .parent()

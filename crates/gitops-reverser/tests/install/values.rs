@@ -325,7 +325,9 @@ fn helm_refuses_the_numbers_and_names_that_the_program_would_refuse() {
             other = default.as_i64().unwrap() - 1;
         }
         let changed = arguments(&Helm::new(), &[&format!("{path}={other}")]);
-        let at = (0..usual.len()).find(|at| usual[*at] != changed[*at]).unwrap();
+        let at = (0..usual.len())
+            .find(|at| usual[*at] != changed[*at])
+            .unwrap();
         let (flag, _) = usual[at].split_once('=').unwrap();
         let told = |number: i64| {
             let mut line = usual.clone();
@@ -342,7 +344,12 @@ fn helm_refuses_the_numbers_and_names_that_the_program_would_refuse() {
     }
     assert!(numbers > 10, "{numbers}");
     let rules = &of("controller.discovery.disableNoiseRules")["items"]["enum"];
-    let rules: Vec<&str> = rules.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    let rules: Vec<&str> = rules
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one.as_str().unwrap())
+        .collect();
     let known: Vec<&str> = NOISE_RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(
         rules.iter().collect::<BTreeSet<_>>(),

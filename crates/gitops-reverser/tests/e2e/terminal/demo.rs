@@ -60,7 +60,11 @@ fn on_a_terminal_the_demo_stays_until_it_is_ended() {
     let commits: Vec<_> = commits
         .map(|commit| format!("{} {}", commit["user"], commit["attribution"]))
         .collect();
-    assert_eq!(commits, [r#""bob" "exact""#, r#""alice" "exact""#], "{told}");
+    assert_eq!(
+        commits,
+        [r#""bob" "exact""#, r#""alice" "exact""#],
+        "{told}"
+    );
     let blame = world.run(&[&["blame", "deployment/web"], &in_it[..]].concat());
     let line = |text: &str| blame.stdout.lines().find(|line| line.contains(text));
     assert!(line("replicas: 3").unwrap().contains(" bob "), "{blame:?}");
@@ -83,25 +87,102 @@ fn on_own_cluster(world: &World, plane: &ControlPlane, more: &[&str]) -> Command
     command
 }
 
+/// With the controllers of Kubernetes, which put the role together that Alice and Bob have, and remove
+/// what is in a namespace and then the namespace.
+fn own_cluster() -> ControlPlane {
+    let plane = ControlPlane::builder().controller_manager(true);
+    let plane = plane.start().unwrap();
+    wait::until_blocking("the role of Alice and Bob", SOON, || {
+        let mut kubectl = plane.kubectl(User::Admin);
+        let role = ["get", "clusterrole", "admin", "-o", "jsonpath={.rules}"];
+        let rules = command::run(kubectl.args(role)).stdout;
+        rules
+            .contains("deployments/scale")
+            .then_some(())
+            .ok_or(rules)
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    plane
+}
+
+/// A demo on somebody's cluster that stands still in the middle of its story, as if the cluster did not
+/// answer any more: when Bob scales, until it is told to go on.
+struct StandingStill<'w> {
+    world: &'w World,
+    demo: OnTerminal,
+}
+
+impl<'w> StandingStill<'w> {
+    fn start(world: &'w World, plane: &ControlPlane) -> Self {
+        let tools = world.folder.path().join("tools");
+        std::fs::create_dir(&tools).unwrap();
+        let (started, go) = (world.path("started"), world.path("go"));
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in *' scale '*) : > {started}; \
+             while [ -e {started} -a ! -e {go} ]; do sleep 0.05; done;; esac\nexec {} \"$@\"\n",
+            plane.kubectl(User::Admin).get_program().display()
+        );
+        // By another process, for the reason that is told below.
+        let mut write = Command::new("sh");
+        write.args(["-c", "cat > \"$0\" && chmod +x \"$0\""]);
+        command::run_with_input(write.arg(tools.join("kubectl")), script.as_bytes());
+        let mut command = on_own_cluster(world, plane, &["--yes"]);
+        let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path);
+        let demo = OnTerminal::start(command);
+        wait::until_blocking("Bob", SOON, || {
+            let is_there = Path::new(&started).exists();
+            is_there.then_some(()).ok_or_else(|| demo.seen())
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+        Self { world, demo }
+    }
+
+    fn interrupt(&self) {
+        self.demo.signal(Signal::INT);
+        let sentence = "removing what the demo has made; Ctrl-C again ends it at once";
+        self.demo.await_text(sentence);
+    }
+
+    fn go_on(&self) {
+        std::fs::write(self.world.path("go"), "").unwrap();
+    }
+}
+
+/// Everything that a demo could have left behind.
+fn left_by_the_demo(plane: &ControlPlane) -> Vec<String> {
+    let mut kubectl = plane.kubectl(User::Admin);
+    let kinds = "crd,namespace,lease,secret";
+    let there = command::run(kubectl.args(["get", kinds, "--all-namespaces", "--output=name"]));
+    let ours = there.stdout.lines().filter(|name| {
+        ["configbutler", "gitops-reverser", "/shop", "/reverser"]
+            .iter()
+            .any(|word| name.contains(word))
+    });
+    ours.map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn await_nothing(look: impl Fn() -> Vec<String>) {
+    wait::until_blocking("everything to be gone", SOON, || {
+        let left = look();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(left.join(" "))
+        }
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
 fn on_the_users_own_cluster_the_demo_asks_tidies_up_and_takes_nothing_that_is_there() {
     let world = World::empty("demo-own");
-    // With its controller-manager, which removes what is in a namespace and then the namespace.
-    let plane = ControlPlane::builder().controller_manager(true).start();
-    let plane = plane.unwrap();
+    let plane = own_cluster();
+    let ours = || left_by_the_demo(&plane);
     let kubectl = |arguments: &[&str]| {
         let mut kubectl = plane.kubectl(User::Admin);
-        command::run(kubectl.args(arguments)).stdout
-    };
-    let ours = || {
-        let kinds = "crd,namespace,lease,secret";
-        let there = kubectl(&["get", kinds, "--all-namespaces", "--output=name"]);
-        let ours = there.lines().filter(|name| {
-            ["configbutler", "gitops-reverser", "/shop", "/reverser"]
-                .iter()
-                .any(|word| name.contains(word))
-        });
-        ours.map(str::to_owned).collect::<Vec<_>>()
+        command::run(kubectl.args(arguments));
     };
     let nobody = run(&mut on_own_cluster(&world, &plane, &[]));
     assert_eq!(nobody.code, Some(64), "{nobody:?}");
@@ -127,50 +208,29 @@ fn on_the_users_own_cluster_the_demo_asks_tidies_up_and_takes_nothing_that_is_th
     willing.await_text("git log");
     let (code, seen) = willing.end();
     assert_eq!(code, Some(0), "{seen}");
-    wait::until_blocking("everything to be gone", SOON, || {
-        let left = ours();
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(left.join(" "))
-        }
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
+    await_nothing(ours);
 }
 
 #[test]
 fn an_interrupted_demo_removes_what_it_has_made_of_the_users_cluster_and_says_so() {
     let world = World::empty("demo-stopped");
-    let plane = ControlPlane::builder().start().unwrap();
-    let kubectl = |arguments: &[&str]| {
-        let mut kubectl = plane.kubectl(User::Admin);
-        command::run(kubectl.args(arguments)).stdout
-    };
+    let plane = own_cluster();
     let asked = OnTerminal::start(on_own_cluster(&world, &plane, &[]));
     asked.await_text("Go on? [y/N]");
     asked.signal(Signal::INT);
     let (code, seen) = asked.end();
     assert_eq!(code, Some(130), "{seen}");
     assert!(seen.contains("stopped; nothing was created"), "{seen}");
-    let rooms = ["get", "namespace", "shop", "reverser", "--ignore-not-found"];
-    assert_eq!(kubectl(&rooms), "");
+    assert_eq!(left_by_the_demo(&plane), <[&str; 0]>::default());
 
-    let demo = OnTerminal::start(on_own_cluster(&world, &plane, &["--yes"]));
-    demo.await_text("alice$ kubectl create deployment");
-    demo.signal(Signal::INT);
-    demo.await_text("removing what the demo has made; Ctrl-C again ends it at once");
-    let (code, seen) = demo.end();
+    let still = StandingStill::start(&world, &plane);
+    still.interrupt();
+    still.go_on();
+    let (code, seen) = still.demo.end();
     assert_eq!(code, Some(130), "{seen}");
     let last = "stopped; what the demo had made is removed";
     assert!(seen.contains(last), "{seen}");
-    // Nobody here takes apart what is in a namespace, so both are on their way for ever.
-    let phases = kubectl(&[&rooms[..], &["-o", "jsonpath={.items[*].status.phase}"]].concat());
-    assert_eq!(phases, "Terminating Terminating");
-    wait::until_blocking("the definitions to go", SOON, || {
-        let there = kubectl(&["get", "crd", "-o", "name"]);
-        if there.is_empty() { Ok(()) } else { Err(there) }
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
+    await_nothing(|| left_by_the_demo(&plane));
 }
 
 /// Every process whose command line has this word.
@@ -184,48 +244,18 @@ fn processes(word: &str) -> Vec<String> {
 #[test]
 fn the_second_interruption_of_a_demo_waits_for_nothing_and_leaves_no_process() {
     let world = World::empty("demo-forced");
-    let plane = ControlPlane::builder().start().unwrap();
-    let mut command = on_own_cluster(&world, &plane, &["--yes"]);
-    // A cluster that does not answer any more: kubectl stands still when Bob scales.
-    let tools = world.folder.path().join("tools");
-    std::fs::create_dir(&tools).unwrap();
-    let real = plane.kubectl(User::Admin);
-    let (started, go) = (world.path("started"), world.path("go"));
-    let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *' scale '*) : > {started}; \
-         while [ ! -e {go} ]; do sleep 0.05; done;; esac\nexec {} \"$@\"\n",
-        Path::new(real.get_program()).display()
-    );
-    // By another process, for the reason that is told below.
-    let write = ["-c", "cat > \"$0\" && chmod +x \"$0\""];
-    let mut write_script = Command::new("sh");
-    write_script.args(write).arg(tools.join("kubectl"));
-    command::run_with_input(&mut write_script, script.as_bytes());
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
-    let demo = OnTerminal::start({
-        command.env("PATH", path);
-        command
-    });
-    wait::until_blocking("Bob", SOON, || {
-        let is_there = Path::new(&started).exists();
-        is_there.then_some(()).ok_or_else(|| demo.seen())
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
-    let folder = format!("gitops-reverser-demo-{}", demo.id());
+    let plane = own_cluster();
+    let still = StandingStill::start(&world, &plane);
+    let folder = format!("gitops-reverser-demo-{}", still.demo.id());
     assert_ne!(processes(&folder), <[&str; 0]>::default());
-    demo.signal(Signal::INT);
-    demo.await_text("Ctrl-C again ends it at once");
-    demo.signal(Signal::INT);
-    demo.await_text("error: ended at once");
-    let (code, seen) = demo.end();
-    std::fs::write(go, "").unwrap();
+    still.interrupt();
+    still.demo.signal(Signal::INT);
+    still.demo.await_text("error: ended at once");
+    still.go_on();
+    let (code, seen) = still.demo.end();
     assert_eq!(code, Some(130), "{seen}");
     assert!(!Path::new("/tmp").join(&folder).exists());
-    wait::until_blocking("the processes to go", SOON, || {
-        let there = processes(&folder);
-        if there.is_empty() { Ok(()) } else { Err(there.join("; ")) }
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
+    await_nothing(|| processes(&folder));
 }
 
 #[test]

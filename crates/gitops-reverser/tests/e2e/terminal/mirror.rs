@@ -109,9 +109,12 @@ fn the_cluster_is_that_of_the_context_and_the_namespace_is_that_of_the_context_t
     let mut here = config["contexts"][0].clone();
     here["name"] = "here".into();
     here["context"]["namespace"] = world.namespace.clone().into();
-    config["clusters"].as_array_mut().unwrap().push(serde_json::json!({
-        "name": "away", "cluster": {"server": "https://127.0.0.1:1"},
-    }));
+    config["clusters"]
+        .as_array_mut()
+        .unwrap()
+        .push(serde_json::json!({
+            "name": "away", "cluster": {"server": "https://127.0.0.1:1"},
+        }));
     let mut away = here.clone();
     away["name"] = "away".into();
     away["context"]["cluster"] = "away".into();
@@ -119,7 +122,14 @@ fn the_cluster_is_that_of_the_context_and_the_namespace_is_that_of_the_context_t
     config["current-context"] = "away".into();
     let path = world.path("two.yaml");
     std::fs::write(&path, config.to_string()).unwrap();
-    let once = ["mirror", "--repo", "backup", "--once", "--kubeconfig", &path];
+    let once = [
+        "mirror",
+        "--repo",
+        "backup",
+        "--once",
+        "--kubeconfig",
+        &path,
+    ];
     assert_eq!(world.run(&once).code, Some(12));
     let run = world.run(&[&once[..], &["--context", "here"]].concat());
     assert_eq!(run.code, Some(0), "{run:?}");
