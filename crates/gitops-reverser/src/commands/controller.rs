@@ -96,7 +96,9 @@ fn run_with(settings: Settings) -> Result<(), ControllerError> {
         .map_err(ControllerError::Threads)?;
     let result = runtime.block_on(serve_and_operate(settings, log, answering.handle()));
     // The last spans need the runtime.
-    drop(traces);
+    if let Some(traces) = traces {
+        traces.send_what_waits();
+    }
     // What has not ended by now is not waited for.
     answering.shutdown_background();
     runtime.shutdown_background();

@@ -23,7 +23,7 @@ mod sent {
     use crate::telemetry::logging::Lines;
     use crate::telemetry::spans;
 
-    /// Spans on their way to a collector. What waits is sent when this is dropped.
+    /// Spans on their way to a collector.
     pub struct Traces(reverser_traces::Traces);
 
     impl Traces {
@@ -36,6 +36,11 @@ mod sent {
         #[must_use]
         pub fn layer(&self) -> impl Layer<Lines> + Send + Sync + use<> {
             self.0.layer(spans::TARGET)
+        }
+
+        /// Sends what waits, and ends.
+        pub fn send_what_waits(self) {
+            drop(self.0);
         }
     }
 }
@@ -65,6 +70,11 @@ mod unsent {
         #[must_use]
         pub fn layer(&self) -> Identity {
             match *self {}
+        }
+
+        /// Sends what waits, and ends.
+        pub fn send_what_waits(self) {
+            match self {}
         }
     }
 }
