@@ -336,16 +336,20 @@ impl Dispatcher {
         if new.is_older_than(known) && !accepts_older {
             return;
         }
-        let written = Written::read(&object, sight, known, &self.attribution);
         let before = known.replace_facts(new);
+        let need = self.routing.needs.get(&key.type_key);
+        let selected = need.map_or_else(BTreeMap::new, |need| {
+            selected_destinations(need, known, identity.namespace(), &self.namespaces)
+        });
+        let follows = !selected.is_empty() || !before.sent.is_empty();
+        let written = Written::read(&object, sight, &before, follows, &self.attribution);
         let was_absent = state.complete.covers(&key.type_key, object.namespace());
         known.past = written.past(&before, &self.attribution);
+        if !follows {
+            return;
+        }
         let who_deletes = known.past.deleter.clone();
         let path = RepoPath::of(&identity);
-        let Some(need) = self.routing.needs.get(&key.type_key) else {
-            return;
-        };
-        let selected = selected_destinations(need, known, identity.namespace(), &self.namespaces);
         let mut content = Content::new(canonicalise(object));
         let origin = written.origin(&before, who_deletes.as_ref(), was_absent, &self.attribution);
         let sent = &before.sent;
@@ -365,7 +369,7 @@ impl Dispatcher {
                         blob,
                         operations: *operations,
                     },
-                    content: text,
+                    content: text.into_owned().into(),
                     origin: origin.of(&mut content),
                 };
                 effects.push(Effect::Writer(destination.target.clone(), id.clone(), put));

@@ -14,11 +14,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use reverser_api::git_destination::{Ignore, SecretsMode};
+use reverser_api::git_destination::SecretsMode;
 use reverser_api::git_repo_config::AuthorMode;
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::catalogue::{Catalogue, ServedType};
+use reverser_core::ignore::Ignored;
 use reverser_core::labels::{LabelSelector, Labels};
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::PruneMode;
@@ -144,7 +145,7 @@ impl Destination {
             folder: BaseFolder::parse("prod").expect("a plain folder"),
             form: Form {
                 secrets: SecretsMode::AsIs,
-                ignore: Ignore::default(),
+                ignored: Ignored::default(),
             },
             prune: PruneMode::Always,
             guard: true,
@@ -208,7 +209,7 @@ pub struct Form {
     /// Secrets.
     pub secrets: SecretsMode,
     /// What is left out.
-    pub ignore: Ignore,
+    pub ignored: Ignored,
 }
 
 /// A rule that is in effect.

@@ -4,7 +4,7 @@ mod managers;
 
 use std::borrow::Cow;
 
-pub use self::managers::ManagersId;
+pub use self::managers::{Managers, ManagersId};
 use crate::json_read::{self, RawJson, ReadError};
 use crate::value::{Map, Number, Value};
 

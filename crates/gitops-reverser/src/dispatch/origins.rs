@@ -1,6 +1,6 @@
 //! Whose change it is that was seen of an object.
 //!
-//! Asked once for each event, and only if it follows for some destination: every destination has the
+//! Asked once for each event, and only if something follows from it for some destination: every destination has the
 //! same answer.
 
 use std::cell::OnceCell;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use reverser_core::admission_record::FormId;
 use reverser_core::attribution::{Before, Origin, Transition};
-use reverser_core::object::{ManagersId, Object};
+use reverser_core::object::{Managers, ManagersId, Object};
 
 use super::object_state::{ObjectState, Past};
 use super::sent::Content;
@@ -44,25 +44,27 @@ impl Written {
     pub(super) fn read(
         object: &Object<'_>,
         sight: Sight,
-        known: &ObjectState,
+        before: &ObjectState,
+        follows: bool,
         attribution: &Attribution,
     ) -> Self {
-        let is_known = known.has_uid(object.uid()) && !object.uid().is_empty();
-        let changed = !is_known || known.version() != object.resource_version();
+        let known = before.has_uid(object.uid()) && !object.uid().is_empty();
+        let changed = !known || before.version() != object.resource_version();
         // Most objects of a list are told for the first time, and nobody has touched them.
         let asks = match sight {
-            Sight::Added | Sight::Modified => true,
-            Sight::Listed => changed && (is_known || attribution.knows(object.uid())),
+            Sight::Added | Sight::Modified => follows,
+            Sight::Listed => follows && changed && (known || attribution.knows(object.uid())),
         };
+        let managers = if asks { object.managers() } else { None };
         let owners = || object.owner_uids().map(Into::into).collect();
         Self {
             uid: object.uid().into(),
             namespace: object.namespace().map(Into::into),
             sight,
-            known: is_known,
+            known,
             changed: changed && asks,
-            managers: asks.then(|| object.managers_id()).flatten(),
-            manager: asks.then(|| object.newest_manager()).flatten(),
+            managers: managers.as_ref().map(Managers::id),
+            manager: managers.as_ref().and_then(Managers::newest),
             replicas: object.replicas(),
             deleting: object.is_being_deleted().then(owners),
         }

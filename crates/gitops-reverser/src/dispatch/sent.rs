@@ -1,5 +1,6 @@
 //! What follows from what was seen.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,7 +8,6 @@ use reverser_api::git_destination::SecretsMode;
 use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
 use reverser_core::canon::Manifest;
-use reverser_core::ignore::{Ignored, IgnoredField};
 use reverser_core::labels::Labels;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{DeleteProof, Operations, Wanted};
@@ -100,7 +100,7 @@ pub(super) fn selected_destinations(
 /// An object's manifest, written once for each form that is asked for.
 pub(super) struct Content<'a> {
     manifest: Manifest<'a>,
-    plain: Option<(BlobId, Box<str>)>,
+    plain: Option<(BlobId, String)>,
 }
 
 impl<'a> Content<'a> {
@@ -130,7 +130,7 @@ impl<'a> Content<'a> {
         &mut self,
         form: &Form,
         redaction: Option<&RedactionKey>,
-    ) -> Option<(BlobId, Box<str>)> {
+    ) -> Option<(BlobId, Cow<'_, str>)> {
         let redaction = match form.secrets {
             _ if !self.manifest.is_secret() => None,
             SecretsMode::AsIs => None,
@@ -138,20 +138,17 @@ impl<'a> Content<'a> {
             // Without the key nothing may be written at all.
             SecretsMode::Redact => Some(redaction?),
         };
-        let ignored = ignored(form);
-        if ignored.is_empty() && redaction.is_none() {
-            return Some(
-                self.plain
-                    .get_or_insert_with(|| written(&self.manifest))
-                    .clone(),
-            );
+        if form.ignored.is_empty() && redaction.is_none() {
+            let (blob, text) = self.plain.get_or_insert_with(|| written(&self.manifest));
+            return Some((*blob, Cow::Borrowed(text)));
         }
         let mut manifest = self.manifest.clone();
-        ignored.remove_from(&mut manifest);
+        form.ignored.remove_from(&mut manifest);
         if let Some(redaction) = redaction {
             redaction.redact(&mut manifest);
         }
-        Some(written(&manifest))
+        let (blob, text) = written(&manifest);
+        Some((blob, Cow::Owned(text)))
     }
 }
 
@@ -161,18 +158,7 @@ pub(super) fn writes(form: &Form, type_key: &TypeKey) -> bool {
     !secrets || form.secrets != SecretsMode::Skip
 }
 
-fn written(manifest: &Manifest<'_>) -> (BlobId, Box<str>) {
+fn written(manifest: &Manifest<'_>) -> (BlobId, String) {
     let text = manifest.to_yaml();
-    (BlobId::of(text.as_bytes()), text.into())
-}
-
-fn ignored(form: &Form) -> Ignored {
-    let fields = form.ignore.fields.iter();
-    Ignored {
-        annotations: form.ignore.annotations.clone(),
-        labels: form.ignore.labels.clone(),
-        fields: fields
-            .map(|field| IgnoredField::new(&field.pointer, field.kind.as_deref()))
-            .collect(),
-    }
+    (BlobId::of(text.as_bytes()), text)
 }

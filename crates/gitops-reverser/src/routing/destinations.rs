@@ -6,9 +6,10 @@ use kube::ResourceExt as _;
 use reverser_api::GitRepoConfig;
 use reverser_api::conditions::{destination_reason, reason, reference_reason};
 use reverser_api::git_destination::{
-    ACKNOWLEDGE_MASS_DELETE, GitDestination, PruneGuard, TAKE_OVER,
+    ACKNOWLEDGE_MASS_DELETE, GitDestination, Ignore, PruneGuard, TAKE_OVER,
 };
 use reverser_core::base_folder::BaseFolder;
+use reverser_core::ignore::{Ignored, IgnoredField};
 use reverser_core::plan::PruneMode;
 use reverser_git::{BranchName, FolderPath, Person, PushOptions, RepositoryIdentity};
 
@@ -110,7 +111,7 @@ fn destination_of(
                 .as_ref()
                 .and_then(|secrets| secrets.mode)
                 .unwrap_or(options.secrets_mode),
-            ignore: spec.ignore.clone().unwrap_or_default(),
+            ignored: spec.ignore.as_ref().map(ignored).unwrap_or_default(),
         },
         prune: prune_mode(spec.prune.mode),
         guard: spec.prune.guard == PruneGuard::Enabled,
@@ -167,6 +168,17 @@ fn commit_settings(repo: &GitRepoConfig) -> Result<CommitSettings, String> {
         author_mode: commit.author_mode,
         author_domain: commit.author_email_domain,
     })
+}
+
+fn ignored(ignore: &Ignore) -> Ignored {
+    let fields = ignore.fields.iter();
+    Ignored {
+        annotations: ignore.annotations.clone(),
+        labels: ignore.labels.clone(),
+        fields: fields
+            .map(|field| IgnoredField::new(&field.pointer, field.kind.as_deref()))
+            .collect(),
+    }
 }
 
 fn prune_mode(mode: reverser_api::git_destination::PruneMode) -> PruneMode {

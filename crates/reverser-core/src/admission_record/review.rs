@@ -250,7 +250,7 @@ fn read<'a>(raw: Option<&'a RawValue>, path: &'static str) -> Result<Object<'a>,
 
 fn form(object: Object<'_>) -> FormId {
     FormId {
-        managers: object.managers_id(),
+        managers: object.managers().map(|managers| managers.id()),
         blob: canonicalise(object).blob_id(),
     }
 }

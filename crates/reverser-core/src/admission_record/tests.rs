@@ -52,7 +52,7 @@ fn watched(object: &Value) -> FormId {
     let text = object.to_string();
     let object = crate::object::Object::from_json(&text, None).unwrap();
     FormId {
-        managers: object.managers_id(),
+        managers: object.managers().map(|managers| managers.id()),
         blob: crate::canon::canonicalise(object).blob_id(),
     }
 }

@@ -19,7 +19,10 @@ pub(super) fn form(form: &str, written: &str) -> FormId {
     );
     FormId {
         blob: blob(form),
-        managers: Object::from_json(&json, None).unwrap().managers_id(),
+        managers: Object::from_json(&json, None)
+            .unwrap()
+            .managers()
+            .map(|managers| managers.id()),
     }
 }
 

@@ -33,13 +33,15 @@ struct Entry<'a> {
     fields: Option<&'a RawValue>,
 }
 
-impl Object<'_> {
-    /// The digest of who set which field and when; nothing where the server does not keep that.
+/// Who set fields of an object.
+pub struct Managers<'a>(Vec<Entry<'a>>);
+
+impl Managers<'_> {
+    /// The digest of who set which field and when.
     #[must_use]
-    pub fn managers_id(&self) -> Option<ManagersId> {
-        let entries = self.manager_entries()?;
+    pub fn id(&self) -> ManagersId {
         let mut hash = Sha1::new();
-        for entry in entries.iter().filter(|entry| entry.subresource != "status") {
+        for entry in self.0.iter().filter(|entry| entry.subresource != "status") {
             let fields = entry.fields.map_or("", RawValue::get);
             let Entry {
                 manager,
@@ -53,23 +55,27 @@ impl Object<'_> {
                 hash.update(part);
             }
         }
-        Some(ManagersId(BlobId::from_bytes(hash.finalize().into())))
+        ManagersId(BlobId::from_bytes(hash.finalize().into()))
     }
 
     /// The name that the client gave itself which wrote last, apart from those that report status.
     #[must_use]
-    pub fn newest_manager(&self) -> Option<String> {
-        let entries = self.manager_entries()?;
+    pub fn newest(&self) -> Option<String> {
         // Times are in one format, so that the later is the larger; of equal ones, the last.
-        let newest = entries
+        let newest = self
+            .0
             .iter()
             .max_by_key(|entry| (entry.subresource != "status", &entry.time))?;
         Some(newest.manager.clone().into_owned()).filter(|name| !name.is_empty())
     }
+}
 
-    fn manager_entries(&self) -> Option<Vec<Entry<'_>>> {
+impl Object<'_> {
+    /// Who set its fields; nothing where the server does not keep that.
+    #[must_use]
+    pub fn managers(&self) -> Option<Managers<'_>> {
         match &self.managed_fields {
-            ManagedFields::Unread(raw) => serde_json::from_str(raw.text()).ok(),
+            ManagedFields::Unread(raw) => serde_json::from_str(raw.text()).ok().map(Managers),
             ManagedFields::Absent | ManagedFields::Read(_) => None,
         }
     }
@@ -87,7 +93,8 @@ mod tests {
 
     fn id(managed_fields: &str) -> Option<ManagersId> {
         let json = object(managed_fields);
-        Object::from_json(&json, None).unwrap().managers_id()
+        let object = Object::from_json(&json, None).unwrap();
+        object.managers().as_ref().map(Managers::id)
     }
 
     const ALICE: &str = r#"{"manager":"kubectl","operation":"Update","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:data":{}}}"#;
@@ -116,9 +123,12 @@ mod tests {
             ALICE.replace("kubectl", "helm").replace(":01Z", ":00Z")
         ));
         let object = Object::from_json(&json, None).unwrap();
-        assert_eq!(object.newest_manager().as_deref(), Some("kubectl"));
+        assert_eq!(
+            object.managers().unwrap().newest().as_deref(),
+            Some("kubectl")
+        );
         let only_status = self::object(&format!("[{STATUS}]"));
         let object = Object::from_json(&only_status, None).unwrap();
-        assert_eq!(object.newest_manager().as_deref(), Some("kcm"));
+        assert_eq!(object.managers().unwrap().newest().as_deref(), Some("kcm"));
     }
 }

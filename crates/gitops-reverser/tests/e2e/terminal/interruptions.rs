@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use reverser_testkit::control_plane::User;
 use reverser_testkit::fault_proxy::{Fault, FaultProxy};
@@ -108,6 +109,19 @@ impl Drop for SlowServer<'_> {
     }
 }
 
+/// The commands that push to a repository at this moment.
+fn pushes_to(repository: &Path) -> Vec<String> {
+    let repository = repository.display().to_string();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let commands = processes.filter_map(|process| {
+        let command = fs::read(process.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&command).replace('\0', " "))
+    });
+    commands
+        .filter(|command| command.contains(" push ") && command.contains(&repository))
+        .collect()
+}
+
 #[test]
 fn the_first_interruption_lets_a_push_end() {
     let world = World::new("gentle");
@@ -135,6 +149,12 @@ fn the_second_interruption_waits_for_nothing() {
     run.await_text("error: ended at once");
     let (code, seen) = run.end();
     assert_eq!(code, Some(130), "{seen}");
+    // The server still waits; nobody else does.
+    wait::until_blocking("the end of the push", SOON, || {
+        let pushes = pushes_to(server.repository.path());
+        pushes.is_empty().then_some(()).ok_or(pushes.join("\n"))
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
     drop(server);
     // The next run finishes it, whatever became of that push.
     assert_eq!(world.mirror(&["--quiet"]).code, Some(0));

@@ -14,12 +14,13 @@ use gitops_reverser::telemetry::labels::{Gvk, ObjectScope, TypeLabels};
 use gitops_reverser::telemetry::{Telemetry, metrics};
 use gitops_reverser::writer::{Access, Common, FromWriter, Report, Told, Writer, WriterSettings};
 use prometheus_client::registry::Registry;
-use reverser_api::git_destination::{Ignore, SecretsMode};
+use reverser_api::git_destination::SecretsMode;
 use reverser_core::admission_record::{AdmissionRecord, AdmittedChange, FormId, Requester};
 use reverser_core::attribution::{Attributor, Origin, StoreLimits, Transition};
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::commit_message::Installation;
+use reverser_core::ignore::Ignored;
 use reverser_core::object_key::{ObjectKey, TypeKey};
 use reverser_core::plan::{DeleteProof, Operations, PruneMode, Wanted};
 use reverser_core::repo_path::RepoPath;
@@ -158,7 +159,7 @@ impl Bench {
             folder: BaseFolder::parse(folder).unwrap(),
             form: Form {
                 secrets: SecretsMode::AsIs,
-                ignore: Ignore::default(),
+                ignored: Ignored::default(),
             },
             prune: PruneMode::Always,
             guard: true,
