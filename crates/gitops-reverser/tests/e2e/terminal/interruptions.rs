@@ -109,7 +109,7 @@ impl Drop for SlowServer<'_> {
     }
 }
 
-/// The commands that push to a repository at this moment.
+/// The commands that receive a push to a repository at this moment.
 fn pushes_to(repository: &Path) -> Vec<String> {
     let repository = repository.display().to_string();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -118,7 +118,7 @@ fn pushes_to(repository: &Path) -> Vec<String> {
         Some(String::from_utf8_lossy(&command).replace('\0', " "))
     });
     commands
-        .filter(|command| command.contains(" push ") && command.contains(&repository))
+        .filter(|command| command.contains("receive-pack") && command.contains(&repository))
         .collect()
 }
 
@@ -143,6 +143,7 @@ fn the_second_interruption_waits_for_nothing() {
     let world = World::new("forced");
     let server = SlowServer::new(&world);
     let run = server.pushing();
+    assert!(!pushes_to(server.repository.path()).is_empty());
     run.signal(Signal::INT);
     run.await_text("Ctrl-C again ends it at once");
     run.signal(Signal::INT);
