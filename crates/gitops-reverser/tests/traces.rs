@@ -1,5 +1,7 @@
 //! The real binary, built with the feature `otlp`, and a collector that it sends spans to.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
