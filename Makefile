@@ -98,3 +98,4 @@ setup: control-plane ## Install what the tests need beside Rust, Go, git and pyt
 	@hack/setup-python.sh >/dev/null
 	@hack/setup-git-servers.sh
 	@hack/setup-redis.sh
+	@hack/setup-faketime.sh

@@ -36,6 +36,7 @@ with the flags that the program has.
 {{- with $controller.leases.namespace }}
 - --leases-namespace={{ . }}
 {{- end }}
+- --leases-take-over-after={{ $controller.leases.takeOverAfter }}
 - --workers-max-global={{ $controller.workers.maxGlobal }}
 - --workers-max-per-repo={{ $controller.workers.maxPerRepo }}
 - --work-dir={{ $controller.workDir }}

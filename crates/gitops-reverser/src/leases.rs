@@ -24,6 +24,8 @@ pub mod branch;
 pub mod leader;
 /// The label by which a Service finds the leader's pod.
 pub mod pod_label;
+/// Whether other installations are there.
+pub mod presence;
 
 #[cfg(test)]
 mod model;

@@ -145,7 +145,8 @@ pub async fn run_between(
         settings.workers_max_per_repo,
     );
     let common = common.with_attribution(attribution.clone());
-    let common = Arc::new(common.with_leases(election.branch_leases(&settings, lease_client)));
+    let branch_leases = election.branch_leases(&settings, lease_client.clone());
+    let common = Arc::new(common.with_leases(branch_leases));
     observing::show_state(&telemetry, &common, progress.clone());
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
@@ -178,6 +179,7 @@ pub async fn run_between(
         election.give_back().await;
         return Ok(());
     }
+    election.show_presence(&settings, lease_client, &mut parts);
     // One replica says what the API server asks; all of them may answer.
     let authors = match &settings.admission {
         Some(admission) => {

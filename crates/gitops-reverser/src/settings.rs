@@ -93,6 +93,9 @@ pub struct OwnershipSettings {
     pub leases: LeaseSettings,
     /// Where the leases of branches are, if not beside the operator.
     pub leases_namespace: Option<String>,
+    /// After this time the folder of an installation that is not there any more is taken over;
+    /// nothing means never.
+    pub take_over_after: Option<Duration>,
 }
 
 /// How much is done at once, and where.
@@ -277,11 +280,13 @@ impl OwnershipSettings {
     fn from_arguments(arguments: LeaseArguments) -> Result<Self, SettingsError> {
         const SECONDS: Count = Count::from(1).to(3_600).such_as("8");
         const LEASE_SECONDS: Count = Count::from(2).to(3_600).such_as("24");
+        const LONGEST_ABSENCE: Duration = Duration::from_hours(10_000);
         let LeaseArguments {
             leader_elect,
             leases_renew_sec,
             leases_lease_sec,
             leases_namespace,
+            leases_take_over_after,
         } = arguments;
         let renew = SECONDS
             .read_seconds(&leases_renew_sec)
@@ -299,6 +304,13 @@ impl OwnershipSettings {
                 .map(|name| values::namespace(&name))
                 .transpose()
                 .at("leases-namespace")?,
+            take_over_after: match leases_take_over_after.as_str() {
+                "never" => None,
+                // What is not renewed for less may only be late.
+                text => Some(
+                    values::duration(text, length, LONGEST_ABSENCE).at("leases-take-over-after")?,
+                ),
+            },
         })
     }
 }

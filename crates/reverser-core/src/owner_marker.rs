@@ -44,6 +44,8 @@ pub struct ForeignOwner {
     pub id: String,
     /// Who it is, for people.
     pub owner: String,
+    /// Who it is; nothing where its mark cannot be read.
+    pub installation: Option<Installation>,
     /// Whether it lives in another cluster, which counts also where nobody can tell.
     pub other_cluster: bool,
 }
@@ -111,11 +113,13 @@ impl Ownership {
                 id,
                 owner: describe(&owner),
                 other_cluster: owner.cluster_uid != ours.cluster_uid,
+                installation: Some(owner),
             },
             None => ForeignOwner {
                 id,
                 owner: "somebody whose mark cannot be read".to_owned(),
                 other_cluster: true,
+                installation: None,
             },
         })
     }

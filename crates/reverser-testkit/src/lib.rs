@@ -17,6 +17,8 @@ pub mod scratch;
 pub mod ports;
 /// Programs that end with the test process, and can be paused, killed and started again.
 pub mod process;
+/// The wall clock of one process, which can be made to jump.
+pub mod wall_clock;
 /// A certificate authority for servers on the loopback.
 pub mod certificates;
 /// A real etcd, kube-apiserver and, if wanted, kube-controller-manager.

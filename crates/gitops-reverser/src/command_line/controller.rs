@@ -201,6 +201,16 @@ pub struct LeaseArguments {
         value_name = "NAMESPACE"
     )]
     pub leases_namespace: Option<String>,
+
+    /// After this time the folder of an installation of the same cluster that has not been seen any
+    /// more is taken over, where both have their Leases in one namespace; never leaves that to people
+    #[arg(
+        long,
+        env = "GITOPS_REVERSER_LEASES_TAKE_OVER_AFTER",
+        value_name = "DURATION|never",
+        default_value = "168h"
+    )]
+    pub leases_take_over_after: String,
 }
 
 /// How much is done at once, and where.

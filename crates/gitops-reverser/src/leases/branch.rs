@@ -18,6 +18,7 @@ use super::claim::Claim;
 use super::document::LeaseSlot;
 use super::hold::{Hold, Standing, Wish, Writing};
 use super::keeper::Keeper;
+use super::presence::Neighbours;
 use crate::owner_role::OwnerRole;
 use crate::routing::{Refusal, Target};
 use crate::telemetry::Telemetry;
@@ -40,6 +41,8 @@ pub struct BranchLeases {
     pub telemetry: Telemetry,
     /// Those that are kept now.
     pub kept: Arc<KeptLeases>,
+    /// The other installations that have their Leases there.
+    pub neighbours: Neighbours,
 }
 
 /// The leases that are kept now, by their names. Two repositories that are the same have two writers

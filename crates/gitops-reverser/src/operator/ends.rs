@@ -158,6 +158,16 @@ impl WriterStart {
 }
 
 impl OperatorSettings {
+    /// This installation, in a cluster that is called so.
+    pub(super) fn identity(&self, cluster_uid: String) -> Installation {
+        Installation {
+            cluster_uid,
+            controller_namespace: self.namespace.clone(),
+            controller_name: "gitops-reverser".to_owned(),
+            instance_id: self.instance_id.clone(),
+        }
+    }
+
     /// What writers are told, in a cluster that is called so.
     #[must_use]
     pub fn writers(&self, cluster_uid: String) -> WriterSettings {
@@ -170,12 +180,7 @@ impl OperatorSettings {
             deletes_cap: self.deletes_cap,
             grace: self.attribution.grace,
             committer: self.committer.clone(),
-            installation: Installation {
-                cluster_uid,
-                controller_namespace: self.namespace.clone(),
-                controller_name: "gitops-reverser".to_owned(),
-                instance_id: self.instance_id.clone(),
-            },
+            installation: self.identity(cluster_uid),
             marks_folders: true,
             on_push: None,
         }

@@ -129,6 +129,7 @@ impl OperatorSettings {
                     .leases_namespace
                     .clone()
                     .unwrap_or_else(|| config.default_namespace.clone()),
+                take_over_after: ownership.take_over_after,
             }),
             own_labels: None,
         })

@@ -15,6 +15,7 @@ use crate::leases::LeaseSettings;
 use crate::leases::branch::BranchLeases;
 use crate::leases::leader::{Candidate, Leadership};
 use crate::leases::pod_label::OwnPod;
+use crate::leases::presence::{self, Neighbours};
 use crate::owner_role::OwnerRole;
 use crate::routing::Configuration;
 use crate::telemetry::Telemetry;
@@ -37,6 +38,9 @@ pub struct BranchTurns {
     pub leases: LeaseSettings,
     /// Where they are.
     pub namespace: String,
+    /// After this time the folder of an installation that is not there any more is taken over;
+    /// nothing means never.
+    pub take_over_after: Option<Duration>,
 }
 
 /// What comes after standing by.
@@ -124,10 +128,20 @@ impl Election {
         settings: &OperatorSettings,
         client: Client,
     ) -> Option<BranchLeases> {
-        let BranchTurns { leases, namespace } = settings.turns.clone()?;
+        let BranchTurns {
+            leases,
+            namespace,
+            take_over_after,
+        } = settings.turns.clone()?;
         let leader = self.leadership.as_ref();
         Some(BranchLeases {
             owner: owner_role(settings, &client),
+            neighbours: Neighbours::new(
+                client.clone(),
+                namespace.clone(),
+                leases.clone(),
+                take_over_after,
+            ),
             client,
             namespace,
             instance_id: settings.instance_id.clone(),
@@ -136,6 +150,32 @@ impl Election {
             telemetry: self.telemetry.clone(),
             kept: Arc::default(),
         })
+    }
+
+    /// Shows the other installations that this one is there.
+    pub(super) fn show_presence(
+        &self,
+        settings: &OperatorSettings,
+        client: Client,
+        parts: &mut Parts,
+    ) {
+        if let Some(turns) = settings.turns.clone() {
+            let BranchTurns {
+                leases, namespace, ..
+            } = turns;
+            // At home nothing is left behind. Where others look for it, it tells them that this one is
+            // gone.
+            let at_home = namespace == settings.namespace;
+            let showing = presence::Showing {
+                owner: owner_role(settings, &client).filter(|_| at_home),
+                client,
+                namespace,
+                own: settings.identity(String::new()),
+                settings: leases,
+                telemetry: self.telemetry.clone(),
+            };
+            parts.spawn("the presence of the installation", showing.run());
+        }
     }
 
     /// Lets another replica lead; nothing may be written after that.

@@ -42,6 +42,7 @@ fn without_flags_everything_is_as_documented() {
                 length: Duration::from_secs(24),
             },
             leases_namespace: None,
+            take_over_after: Some(Duration::from_hours(168)),
         },
         work: WorkSettings {
             workers_max_global: 24,
@@ -126,6 +127,7 @@ fn every_flag_is_read() {
         "--leases-renew-sec=1",
         "--leases-lease-sec=3",
         "--leases-namespace=shared",
+        "--leases-take-over-after=never",
         "--workers-max-global=3",
         "--workers-max-per-repo=4",
         "--work-dir=/tmp/clones",
@@ -184,6 +186,7 @@ fn every_flag_is_read() {
                 length: Duration::from_secs(3),
             },
             leases_namespace: Some("shared".into()),
+            take_over_after: None,
         },
         work: WorkSettings {
             workers_max_global: 3,
@@ -357,6 +360,11 @@ const REFUSALS: &[(&str, &str, &str)] = &[
         "leases-namespace",
         "Shared",
         "\"Shared\" is not the name of a namespace",
+    ),
+    (
+        "leases-take-over-after",
+        "1s",
+        "\"1s\" is shorter than 24s or longer than 10000h",
     ),
     ("leader-elect", "maybe", "neither true nor false"),
     (

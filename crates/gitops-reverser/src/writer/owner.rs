@@ -6,9 +6,11 @@ use reverser_core::commit_message::Installation;
 use reverser_core::owner_marker::{ForeignOwner, OWNER_MARKER, OwnerMarker, Ownership};
 use reverser_core::plan::Plan;
 use reverser_git::{Change, CommitPlan, EntryKind, FolderPath, RepoPath};
+use tokio::runtime::Handle;
 
 use super::attempt::{Attempt, Job, Part, git_id};
 use super::refusals::{self, local};
+use crate::leases::presence::Presence;
 use crate::routing::{Destination, MarkedFolder, Refusal};
 use crate::telemetry::facts::MarkerConflict;
 use crate::telemetry::labels::DestinationLabels;
@@ -19,6 +21,8 @@ pub(super) struct Owner {
     /// Another owner that somebody was told of.
     told: Option<String>,
     ownership: Ownership,
+    /// Another has marked it, and does not keep it: a person says so, or it is not there any more.
+    taken_over: bool,
     /// The marker that the next commit writes.
     mark: Option<BlobId>,
 }
@@ -29,6 +33,7 @@ impl Owner {
             folder: destination.marked.clone(),
             told,
             ownership: Ownership::Unmarked,
+            taken_over: false,
             mark: None,
         }
     }
@@ -47,23 +52,28 @@ impl Attempt {
             return Ok(true);
         }
         let ownership = self.ownership(at)?;
-        let job = &mut self.jobs[at];
-        job.owner.ownership = ownership.clone();
-        let Ownership::Foreign(ForeignOwner {
+        self.jobs[at].owner.ownership = ownership.clone();
+        let Ownership::Foreign(other) = ownership else {
+            return Ok(true);
+        };
+        let presence = self.presence_of(&other);
+        let ForeignOwner {
             id,
             owner,
             other_cluster,
-        }) = ownership
-        else {
-            return Ok(true);
-        };
+            ..
+        } = other;
+        let job = &mut self.jobs[at];
         job.policy.other_cluster = other_cluster.then(|| id.clone());
-        if job.owner.folder.take_over.as_ref() == Some(&id) {
+        job.owner.taken_over =
+            presence == Presence::Gone || job.owner.folder.take_over.as_ref() == Some(&id);
+        if job.owner.taken_over {
             return Ok(true);
         }
+        let silence = describe(presence);
         let sentence = format!(
-            "the folder is marked as that of {owner}: if that one does not write it any more, set the \
-             annotation configbutler.ai/take-over: {id}"
+            "the folder is marked as that of {owner}{silence}: if that one does not write it any \
+             more, set the annotation configbutler.ai/take-over: {id}"
         );
         if job.owner.told.as_ref() != Some(&sentence) {
             let destination = DestinationLabels::new(&job.id.namespace, &job.id.name);
@@ -82,6 +92,17 @@ impl Attempt {
         }
         job.done.foreign_owner = Some(sentence);
         Ok(!exclusive)
+    }
+
+    /// Whether the owner of a folder is there. Of another cluster nobody can tell.
+    fn presence_of(&self, other: &ForeignOwner) -> Presence {
+        let leases = self.common.leases.as_ref();
+        let owner = other.installation.as_ref();
+        match leases.zip(owner.filter(|_| !other.other_cluster)) {
+            // An attempt blocks anyway, on a thread that is made for that.
+            Some((leases, owner)) => Handle::current().block_on(leases.neighbours.look(owner)),
+            None => Presence::Maybe,
+        }
     }
 
     /// What the marker at the tip says.
@@ -153,15 +174,14 @@ impl Job {
     }
 
     /// Prepares the marker, if the next commit has to write it: the first one, and the first one
-    /// after a person has released what another has marked.
+    /// after what another has marked was taken over or released.
     pub(super) fn mark(&mut self, installation: &Installation, plan: &Plan) {
         let writes = match &self.owner.ownership {
             Ownership::Unmarked => true,
             Ownership::Ours => false,
             Ownership::Foreign(owner) => {
-                let taken_over = self.owner.folder.take_over.as_ref() == Some(&owner.id);
                 let released = owner.other_cluster && plan.released && !self.owner.folder.exclusive;
-                plan.stopped.is_none() && (taken_over || released)
+                plan.stopped.is_none() && (self.owner.taken_over || released)
             }
         };
         if !writes || plan.is_empty() {
@@ -177,5 +197,37 @@ impl Job {
         let blob = BlobId::of(file.as_bytes());
         self.contents.insert(blob, file.into());
         self.owner.mark = Some(blob);
+    }
+}
+
+/// What is seen of another, as a part of a sentence. The same as long as it is silent.
+fn describe(presence: Presence) -> String {
+    match presence {
+        Presence::Silent(since, Some(until)) => {
+            format!(", which was last seen at {since:.0} and is waited for until {until:.0}")
+        }
+        Presence::Silent(since, None) => format!(", which was last seen at {since:.0}"),
+        Presence::Maybe | Presence::Gone => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_person_is_told_since_when_an_owner_is_silent_and_how_long_that_goes_on() {
+        let (since, until) = (
+            Timestamp::UNIX_EPOCH,
+            Timestamp::from_second(604_800).unwrap(),
+        );
+        assert_eq!(
+            describe(Presence::Silent(since, Some(until))),
+            ", which was last seen at 1970-01-01T00:00:00Z and is waited for until 1970-01-08T00:00:00Z"
+        );
+        assert!(describe(Presence::Silent(since, None)).ends_with("at 1970-01-01T00:00:00Z"));
+        assert_eq!(describe(Presence::Maybe), "");
     }
 }

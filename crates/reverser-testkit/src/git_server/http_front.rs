@@ -139,6 +139,15 @@ impl HttpFront {
         });
     }
 
+    /// The same, and nothing else goes wrong any more.
+    pub fn fault_only(&self, request: Request, fault: Fault, times: usize) {
+        self.state().faults = vec![Waiting {
+            request,
+            fault,
+            times,
+        }];
+    }
+
     /// Makes nothing go wrong any more.
     pub fn heal(&self) {
         self.state().faults.clear();

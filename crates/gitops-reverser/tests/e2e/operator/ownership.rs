@@ -159,3 +159,45 @@ fn files_of_another_cluster_are_deleted_only_when_somebody_says_so() {
         "from now on it is ours: {marker}"
     );
 }
+
+#[test]
+fn an_installation_with_another_name_takes_its_folder_over_once_and_marks_it_anew() {
+    let mut world = Installation::start("renamed");
+    world.apply(&world.rule("all", &json!([{"resources": ["configmaps"]}])));
+    world.apply(&world.config_map("one", "1"));
+    world.await_names(&["one"]);
+    let before = marker(&world).expect("a marker");
+    world.stop();
+
+    "renamed".clone_into(&mut world.settings.instance_id);
+    world.run();
+    world.apply(&world.config_map("one", "2"));
+    world.await_file("one", "\"2\"");
+    assert_eq!(marker(&world).as_ref(), Some(&before), "nobody said so");
+    let warning = "jsonpath={.status.conditions[?(@.type==\"ForeignOwner\")].message}";
+    let sentence = soon("a warning", || {
+        let message = world.kubectl(&["get", "gitdestination", "prod", "-o", warning]);
+        if message.contains("the installation test") {
+            Ok(message)
+        } else {
+            Err(message)
+        }
+    });
+    take_over(&world, &sentence);
+    soon("the warning to go", || {
+        let message = world.kubectl(&["get", "gitdestination", "prod", "-o", warning]);
+        if message.is_empty() {
+            Ok(())
+        } else {
+            Err(message)
+        }
+    });
+    world.apply(&world.config_map("one", "3"));
+    world.await_file("one", "\"3\"");
+    let after = marker(&world).expect("a marker");
+    let owner = OwnerMarker::parse(&after).unwrap().owner;
+    assert_eq!(owner, identity(&world, &cluster_uid(&world), "renamed"));
+    world.apply(&world.config_map("one", "4"));
+    world.await_file("one", "\"4\"");
+    assert_eq!(marker(&world), Some(after), "it is not written again");
+}

@@ -8,7 +8,7 @@ use reverser_testkit::{command, wait};
 use serde_json::json;
 
 use super::front::Selects;
-use super::stage::{IN_TIME, Stage};
+use super::stage::{IN_TIME, Peculiarity, Stage};
 
 fn change(stage: &Stage, user: User, name: &str, number: usize) {
     let map = json!({
@@ -48,8 +48,12 @@ fn authors_survive_a_leader_that_is_killed_where_replicas_share_what_they_hear()
     );
     // Only the leader is asked, so that nobody else can know.
     let mut stage = Stage::with_webhook("shared-authors", Selects::Leader);
+    let shares = Peculiarity {
+        flags: &[&store, &credentials, "--attribution-ttl-sec=600"],
+        ..Peculiarity::default()
+    };
     for _ in 0..2 {
-        stage.add_with(None, &[&store, &credentials, "--attribution-ttl-sec=600"]);
+        stage.add_with(&shares);
     }
     let (first, _) = stage.await_leader(&[0, 1]);
     stage.await_ready(1 - first);
@@ -71,7 +75,7 @@ fn authors_survive_a_leader_that_is_killed_where_replicas_share_what_they_hear()
         .await_ready("gitdestination/prod", "True", "InSync");
     change(&stage, User::Bob, "bobs", 1);
     stage.cluster.await_file("bobs", "number: \"1\"");
-    assert_eq!(stage.users_of("bobs")[0], "bob exact");
+    assert_eq!(stage.users_of("main", "bobs")[0], "bob exact");
     redis.start_again();
     await_warning(&stage, false);
 
@@ -99,7 +103,7 @@ fn authors_survive_a_leader_that_is_killed_where_replicas_share_what_they_hear()
         stage
             .cluster
             .await_file(name, &format!("number: \"{number}\""));
-        let users = stage.users_of(name);
+        let users = stage.users_of("main", name);
         assert!(users[0].starts_with(user), "{name}: {users:?}");
     }
     for secret in [RedisServer::PASSWORD, "/process-validating-webhook?"] {

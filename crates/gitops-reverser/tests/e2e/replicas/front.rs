@@ -28,6 +28,8 @@ pub(crate) enum Selects {
     Leader,
     /// Every ready replica.
     Everyone,
+    /// There is no Service: each replica says how it is reached.
+    Nobody,
 }
 
 /// Where one replica listens.
@@ -40,19 +42,21 @@ struct Doors {
 pub(crate) struct Front {
     service: Arc<Service>,
     doors: Arc<Mutex<Vec<Doors>>>,
+    selects: Selects,
     over: Arc<AtomicBool>,
     following: Option<JoinHandle<()>>,
 }
 
 impl Front {
-    pub(crate) fn open(plane: &ControlPlane, selects: Selects) -> Self {
+    /// For pods of a namespace.
+    pub(crate) fn open(plane: &ControlPlane, namespace: &str, selects: Selects) -> Self {
         let service = Arc::new(Service::start().unwrap());
         let doors: Arc<Mutex<Vec<Doors>>> = Arc::default();
         let over = Arc::new(AtomicBool::new(false));
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let config = plane.kube_config(User::Admin);
         let pods: Api<Pod> = runtime.block_on(async {
-            Api::namespaced(kube::Client::try_from(config).unwrap(), "default")
+            Api::namespaced(kube::Client::try_from(config).unwrap(), namespace)
         });
         let leaders = move || -> Vec<String> {
             let labelled = ListParams::default().labels("configbutler.ai/leader=true");
@@ -87,6 +91,7 @@ impl Front {
         Self {
             service,
             doors,
+            selects,
             over,
             following: Some(following),
         }
@@ -99,13 +104,21 @@ impl Front {
             probes: Port::reserve().unwrap(),
         };
         let (webhook, probes) = (doors.webhook.number(), doors.probes.number());
-        let service = self.service.port();
         self.doors.lock().unwrap().push(doors);
+        let reached = match self.selects {
+            Selects::Leader | Selects::Everyone => self.service.port(),
+            Selects::Nobody => webhook,
+        };
         vec![
             format!("--webhook-bind-address=127.0.0.1:{webhook}"),
             format!("--health-probe-bind-address=127.0.0.1:{probes}"),
-            format!("--webhook-url=https://127.0.0.1:{service}/process-validating-webhook"),
+            format!("--webhook-url={}", url(reached)),
         ]
+    }
+
+    /// The URL of a replica's own webhook.
+    pub(crate) fn url_of(&self, replica: usize) -> String {
+        url(self.doors.lock().unwrap()[replica].webhook.number())
     }
 
     /// Whether a replica says that it is ready.
@@ -121,6 +134,10 @@ impl Drop for Front {
             let _ = following.join();
         }
     }
+}
+
+fn url(port: u16) -> String {
+    format!("https://127.0.0.1:{port}/process-validating-webhook")
 }
 
 fn is_ready(probes: u16) -> bool {

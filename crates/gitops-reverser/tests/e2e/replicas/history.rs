@@ -1,7 +1,6 @@
 //! What the history of a branch tells about those who wrote it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::load::USERS;
 use super::stage::Stage;
@@ -14,8 +13,8 @@ pub(crate) struct Written {
     pub(crate) number: Option<usize>,
     /// The trailer that names the user.
     pub(crate) user: String,
-    /// Seconds since 1970.
-    pub(crate) time: u64,
+    /// When, in seconds since 1970, by the clock of the replica that wrote it.
+    pub(crate) time: i64,
 }
 
 /// What was written to ConfigMaps, oldest first; fails if a commit changes nothing.
@@ -62,8 +61,6 @@ pub(crate) fn read(stage: &Stage) -> Vec<Written> {
 
 /// What the history of a branch says about how it came to be.
 pub(crate) struct Account {
-    /// The longest time between two commits.
-    pub(crate) gap: Duration,
     /// How many changes were written.
     pub(crate) changes: usize,
     /// How many of them have no author.
@@ -84,7 +81,7 @@ impl Account {
 pub(crate) fn assert_honest(written: &[Written], deletions: &[(String, usize)]) -> Account {
     let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
     let mut gone: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut gap, mut last, mut unknown) = (0, None, 0);
+    let mut unknown = 0;
     let deleted_within = |name: &str, after: usize, before: usize| {
         let of_name = deletions.iter().filter(|(deleted, _)| deleted == name);
         of_name
@@ -92,10 +89,7 @@ pub(crate) fn assert_honest(written: &[Written], deletions: &[(String, usize)]) 
             .any(|number| after < number && number < before)
     };
     for Written {
-        name,
-        number,
-        user,
-        time,
+        name, number, user, ..
     } in written
     {
         if let Some(number) = number {
@@ -121,15 +115,12 @@ pub(crate) fn assert_honest(written: &[Written], deletions: &[(String, usize)]) 
             "{name} was written under the name of {user}"
         );
         unknown += usize::from(user == "unknown");
-        gap = gap.max(last.map_or(0, |last| time.saturating_sub(last)));
-        last = Some(*time);
     }
     for (name, before) in gone {
         let deleted = deleted_within(name, before, usize::MAX);
         assert!(deleted, "{name} was never deleted after {before}");
     }
     Account {
-        gap: Duration::from_secs(gap),
         changes: written.len(),
         unknown,
     }

@@ -10,7 +10,9 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use reverser_testkit::control_plane::User;
 use serde_json::json;
+use tokio::time::MissedTickBehavior;
 
+use super::pulse::Pulse;
 use super::stage::Stage;
 
 /// Who changes things.
@@ -37,7 +39,16 @@ pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     changes: Arc<AtomicUsize>,
     deletions: Deletions,
+    pulse: Option<Pulse>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What a load did.
+pub(crate) struct Worked {
+    /// What was deleted.
+    pub(crate) deletions: Vec<(String, usize)>,
+    /// The longest time in which nothing was committed.
+    pub(crate) gap: Duration,
 }
 
 impl Load {
@@ -61,6 +72,8 @@ impl Load {
                     Api::<ConfigMap>::namespaced(client, &namespace)
                 });
                 let mut ticks = tokio::time::interval(every);
+                // Nobody works faster because they were held up.
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 for number in 0_usize.. {
                     ticks.tick().await;
                     if stopped.load(Ordering::Relaxed) {
@@ -98,6 +111,7 @@ impl Load {
             stop,
             changes,
             deletions,
+            pulse: Some(Pulse::start(stage.cluster.repository.path())),
             thread: Some(thread),
         }
     }
@@ -107,10 +121,13 @@ impl Load {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Ends it, and tells what was deleted.
-    pub(crate) fn stop(mut self) -> Vec<(String, usize)> {
+    /// Ends it, and tells what became of it.
+    pub(crate) fn stop(mut self) -> Worked {
         self.end();
-        self.deletions.lock().unwrap().clone()
+        Worked {
+            deletions: self.deletions.lock().unwrap().clone(),
+            gap: self.pulse.take().map(Pulse::stop).unwrap_or_default(),
+        }
     }
 
     fn end(&mut self) {
@@ -124,5 +141,6 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.end();
+        drop(self.pulse.take().map(Pulse::stop));
     }
 }

@@ -1,11 +1,14 @@
 //! Replicas as processes, each with a pod that stands for it.
 
+use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use reverser_testkit::control_plane::User;
 use reverser_testkit::fault_proxy::FaultProxy;
 use reverser_testkit::process::Process;
 use reverser_testkit::scratch::Scratch;
+use reverser_testkit::wall_clock::WallClock;
 use reverser_testkit::{command, wait};
 use serde_json::{Value, json};
 
@@ -18,41 +21,83 @@ pub(crate) const IN_TIME: Duration = Duration::from_secs(90);
 /// The length of the leases: a leader that a busy machine leaves alone for less goes on.
 pub(crate) const LEASE: Duration = Duration::from_secs(12);
 
-/// The processes of one or more installations.
+/// How long a rolling restart takes, if that is said by `REVERSER_ROLLING_SECONDS`.
+pub(crate) fn rolling_time() -> Option<Duration> {
+    let seconds = std::env::var("REVERSER_ROLLING_SECONDS").ok();
+    seconds.map(|seconds| Duration::from_secs(seconds.parse().unwrap()))
+}
+
+/// Whether this machine has nothing else to do, so that what is promised about times and shares can
+/// be held against it.
+pub(crate) fn promises_are_held() -> bool {
+    rolling_time().is_some()
+}
+
+/// The replicas of an installation, each a process with the rights that the chart gives it.
 pub(crate) struct Stage {
     pub(crate) replicas: Vec<Process>,
-    front: Front,
+    pub(crate) front: Front,
     pub(crate) cluster: Installation,
+    /// The namespace of the release, which has its name too.
+    pub(crate) home: String,
     scratch: Scratch,
+    /// Counts how often it was asked for an author.
+    probes: Cell<usize>,
+}
+
+/// What sets a replica apart from others.
+#[derive(Default)]
+pub(crate) struct Peculiarity<'a> {
+    /// Reaches the API server by way of this.
+    pub(crate) proxy: Option<&'a FaultProxy>,
+    /// In the place of what others have.
+    pub(crate) flags: &'a [&'a str],
+    /// Goes by this clock.
+    pub(crate) clock: Option<&'a WallClock>,
 }
 
 impl Stage {
     /// A control plane with a repository `repo`, a destination `prod` and a rule for ConfigMaps, and a
     /// Service for the webhook of all replicas; no replica yet.
     pub(crate) fn with_webhook(name: &str, selects: Selects) -> Self {
-        let cluster = Installation::alone(name);
+        let mut cluster = Installation::alone(name);
         cluster.apply(&cluster.rule("all", &json!([{"resources": ["configmaps"]}])));
+        let home = cluster.plane.namespace("home");
+        cluster.be_a_release(&home, &[]);
         Self {
             replicas: Vec::new(),
-            front: Front::open(&cluster.plane, selects),
+            front: Front::open(&cluster.plane, &home, selects),
             cluster,
+            home,
             scratch: Scratch::create(name).unwrap(),
+            probes: Cell::new(0),
         }
+    }
+
+    /// A clock for the next replica.
+    pub(crate) fn clock(&self) -> WallClock {
+        let number = self.replicas.len();
+        WallClock::new(&self.scratch, &format!("replica-{number}"))
     }
 
     /// Starts a replica of the installation `main` with a pod of its own.
     pub(crate) fn add(&mut self) -> usize {
-        self.add_with(None, &[])
+        self.add_with(&Peculiarity::default())
     }
 
-    /// Starts a replica that reaches the API server by way of a proxy, if there is one.
-    pub(crate) fn add_with(&mut self, proxy: Option<&FaultProxy>, flags: &[&str]) -> usize {
+    /// The same, with something of its own.
+    pub(crate) fn add_with(&mut self, peculiarity: &Peculiarity<'_>) -> usize {
+        let Peculiarity {
+            proxy,
+            flags,
+            clock,
+        } = peculiarity;
         let number = self.replicas.len();
         let name = format!("replica-{number}");
         self.cluster.apply(&json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": name, "namespace": "default",
+                "name": name, "namespace": self.home,
                 "labels": {"app.kubernetes.io/name": "gitops-reverser", "configbutler.ai/leader": "true"},
             },
             "spec": {"containers": [{"name": "controller", "image": "none"}]},
@@ -60,7 +105,7 @@ impl Stage {
         let mut arguments: Vec<String> = [
             "controller",
             "--instance-id=main",
-            "--allow-url-schemes=https,file",
+            "--allow-url-schemes=https,file,http",
             "--metrics-bind-address=0",
             "--leases-renew-sec=2",
             "--git-poll-sec=2",
@@ -69,32 +114,43 @@ impl Stage {
         .map(str::to_owned)
         .into();
         arguments.push(format!("--leases-lease-sec={}", LEASE.as_secs()));
+        let home = &self.home;
+        arguments.push(format!("--webhook-configuration-name={home}"));
+        let secret = format!("{home}-webhook-certificate");
+        arguments.push(format!("--webhook-certificate-secret={secret}"));
         arguments.extend(self.front.flags());
+        let name = |flag: &str| flag.split('=').next().map(str::to_owned);
+        arguments.retain(|usual| !flags.iter().any(|own| name(own) == name(usual)));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let program = assert_cmd::cargo::cargo_bin("gitops-reverser");
         let work_dir = self.scratch.path().join(format!("{name}-work"));
-        let kubeconfig = self.kubeconfig(&name, proxy);
+        let kubeconfig = self.kubeconfig(&name, *proxy);
         let process = Process::new(&self.scratch, &name, &program, arguments)
             .env("GITOPS_REVERSER_KUBECONFIG", kubeconfig)
             .env("GITOPS_REVERSER_WORK_DIR", work_dir)
             .env("POD_NAME", &name)
-            .env("POD_NAMESPACE", "default");
+            .env("POD_NAMESPACE", &self.home);
+        let clock = clock.iter().flat_map(|clock| clock.environment());
+        let process = clock.fold(process, |process, (name, value)| process.env(name, value));
         process.start().unwrap();
         self.replicas.push(process);
         number
     }
 
-    fn kubeconfig(&self, name: &str, proxy: Option<&FaultProxy>) -> std::path::PathBuf {
-        let own = self.cluster.plane.kubeconfig(User::Admin);
-        let Some(proxy) = proxy else {
-            return own.to_owned();
-        };
-        let text = std::fs::read_to_string(own).unwrap();
+    /// How a pod of the release reaches the API server.
+    fn kubeconfig(&self, name: &str, proxy: Option<&FaultProxy>) -> PathBuf {
+        let admin = self.cluster.plane.kubeconfig(User::Admin);
+        let text = std::fs::read_to_string(admin).unwrap();
         let mut config: Value = serde_json::from_str(&text).unwrap();
-        let (server, authority) = proxy.address();
-        let file = self.scratch.path().join(format!("{name}.crt"));
-        std::fs::write(&file, authority).unwrap();
-        config["clusters"][0]["cluster"] = json!({"server": server, "certificate-authority": file});
+        config["users"][0]["user"]["as"] = json!(self.cluster.config.auth_info.impersonate);
+        config["contexts"][0]["context"]["namespace"] = json!(self.home);
+        if let Some(proxy) = proxy {
+            let (server, authority) = proxy.address();
+            let file = self.scratch.path().join(format!("{name}.crt"));
+            std::fs::write(&file, authority).unwrap();
+            config["clusters"][0]["cluster"] =
+                json!({"server": server, "certificate-authority": file});
+        }
         let path = self.scratch.path().join(format!("{name}.kubeconfig"));
         std::fs::write(&path, config.to_string()).unwrap();
         path
@@ -112,7 +168,7 @@ impl Stage {
         let output = kubectl
             .args([
                 "-n",
-                "default",
+                &self.home,
                 "get",
                 "lease",
                 "gitops-reverser-leader-main",
@@ -152,17 +208,17 @@ impl Stage {
     /// Waits until the API server asks about what is done, and the answer is heard.
     #[track_caller]
     pub(crate) fn await_asked(&self) {
-        let mut number = 0;
         let asked = || {
+            let number = self.probes.get();
+            self.probes.set(number + 1);
             let map = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "data": {"number": number.to_string()},
                 "metadata": {"name": "alice-probe", "namespace": self.cluster.namespace},
             });
-            number += 1;
             self.cluster.apply(&map);
-            let line = format!("number: \"{}\"", number - 1);
+            let line = format!("number: \"{number}\"");
             self.cluster.await_file("alice-probe", &line);
-            let last = self.users_of("alice-probe").into_iter().next();
+            let last = self.users_of("main", "alice-probe").into_iter().next();
             if last.as_deref() == Some("alice exact") {
                 Ok(())
             } else {
@@ -172,8 +228,8 @@ impl Stage {
         wait::until_blocking("an author", IN_TIME, asked).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// `user how` of every commit that touched the file of a ConfigMap, the newest first.
-    pub(crate) fn users_of(&self, name: &str) -> Vec<String> {
+    /// `user how` of every commit of a branch that touched the file of a ConfigMap, the newest first.
+    pub(crate) fn users_of(&self, branch: &str, name: &str) -> Vec<String> {
         let trailer =
             |key: &str| format!("%(trailers:key=X-ConfigButler-{key},valueonly,separator=%x2C)");
         let format = format!("--format={} {}", trailer("User"), trailer("Attribution"));
@@ -181,7 +237,7 @@ impl Stage {
         let log = self
             .cluster
             .repository
-            .git(&["log", &format, "main", "--", &path]);
+            .git(&["log", &format, branch, "--", &path]);
         log.lines().map(str::to_owned).collect()
     }
 
@@ -208,7 +264,7 @@ impl Stage {
         let pods = kubectl
             .args([
                 "-n",
-                "default",
+                &self.home,
                 "get",
                 "pods",
                 "-l",
@@ -222,6 +278,16 @@ impl Stage {
     pub(crate) fn log_has(&self, replica: usize, words: &str) {
         let log = std::fs::read_to_string(self.replicas[replica].log()).unwrap();
         assert!(log.contains(words), "{words} is not in\n{log}");
+    }
+
+    /// The rights of the chart were enough.
+    #[track_caller]
+    pub(crate) fn assert_allowed(&self) {
+        for replica in &self.replicas {
+            let log = std::fs::read_to_string(replica.log()).unwrap();
+            let denied = log.lines().find(|line| line.contains("forbidden"));
+            assert_eq!(denied, None, "{}", replica.name());
+        }
     }
 
     fn logs(&self) -> String {
