@@ -243,6 +243,7 @@ fn every_value_of_the_controller_has_an_effect() {
             _ => {
                 let other = match path.rsplit('.').next().unwrap() {
                     "refresh" => "7m",
+                    "takeOverAfter" => "never",
                     "store" => "redis://redis",
                     "otlpEndpoint" => "http://collector:4318",
                     "capPerCycle" => "7",

@@ -95,7 +95,6 @@ fn two_installations_take_turns_at_one_branch() {
         mirror_config_maps(installation);
         installation.run();
     }
-    let lease = lease_in(&host, &leases);
     for round in 0..5 {
         for installation in [&host, &guest] {
             let value = format!("round-{round}");
@@ -118,6 +117,7 @@ fn two_installations_take_turns_at_one_branch() {
     let files = host.files_of("main", "clusters/");
     assert_eq!(files.len(), 2 * 5, "{:?}", files.keys());
     // A lease that is kept is let go at the end.
+    let lease = lease_in(&host, &leases);
     host.stop();
     guest.stop();
     assert_eq!(holder(&host, &leases, &lease), "");
