@@ -19,7 +19,12 @@ fn a_leader_that_is_to_end_pushes_what_waits_with_its_authors_before_it_lets_go(
     let rules = json!([{"resources": ["configmaps"]}]);
     cluster.apply(&cluster.rule_to("quick", "quick", &rules));
     stage.add_with(&Peculiarity {
-        flags: &["--git-batch-quiet-ms=60000", "--git-batch-max-wait-sec=600"],
+        flags: &[
+            "--git-batch-quiet-ms=60000",
+            "--git-batch-max-wait-sec=600",
+            // A look at the remote would end the batch.
+            "--git-poll-sec=3600",
+        ],
         ..Peculiarity::default()
     });
     stage.await_leader(&[0]);

@@ -141,6 +141,6 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.end();
-        drop(self.pulse.take().map(Pulse::stop));
+        let _gap = self.pulse.take().map(Pulse::stop);
     }
 }

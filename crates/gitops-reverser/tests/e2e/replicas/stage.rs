@@ -119,8 +119,8 @@ impl Stage {
         let secret = format!("{home}-webhook-certificate");
         arguments.push(format!("--webhook-certificate-secret={secret}"));
         arguments.extend(self.front.flags());
-        let name = |flag: &str| flag.split('=').next().map(str::to_owned);
-        arguments.retain(|usual| !flags.iter().any(|own| name(own) == name(usual)));
+        let flag_of = |flag: &str| flag.split('=').next().map(str::to_owned);
+        arguments.retain(|usual| !flags.iter().any(|own| flag_of(own) == flag_of(usual)));
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let program = assert_cmd::cargo::cargo_bin("gitops-reverser");
         let work_dir = self.scratch.path().join(format!("{name}-work"));
