@@ -288,12 +288,14 @@ fn what_was_made_without_an_owner_belongs_to_the_role_after_the_next_start() {
     world.settings.turns = Some(BranchTurns {
         leases,
         namespace: home.clone(),
+        take_over_after: None,
     });
     let await_owner = |world: &Installation, expected: Option<String>| {
         let look = || {
             let owners = owners(world, &home);
             let made = |word: &str| owners.iter().any(|(name, _)| name.contains(word));
-            let all = ["certificate", "leader", "branch"].into_iter().all(made);
+            let all = ["certificate", "leader", "branch", "installation"];
+            let all = all.into_iter().all(made);
             if all && owners.iter().all(|(_, owner)| *owner == expected) {
                 Ok(())
             } else {
