@@ -137,7 +137,7 @@ pub async fn run_between(
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);
     let (served_tx, served) = watch::channel(None);
-    let election = Election::stand(&settings, lease_client.clone(), &telemetry, &mut parts);
+    let election = Election::stand(&settings, lease_client, &telemetry, &mut parts);
     let common = Common::new(
         telemetry.clone(),
         observing::type_names(served.clone()),
@@ -145,8 +145,7 @@ pub async fn run_between(
         settings.workers_max_per_repo,
     );
     let common = common.with_attribution(attribution.clone());
-    let branch_leases = election.branch_leases(&settings, lease_client.clone());
-    let common = Arc::new(common.with_leases(branch_leases));
+    let common = Arc::new(common.with_leases(election.branch_leases(&settings)));
     observing::show_state(&telemetry, &common, progress.clone());
     // Without a limit: a writer that had to wait here for the loop, while the loop waits for that
     // writer to take a change, would wait for ever. Only news is reported.
@@ -179,7 +178,7 @@ pub async fn run_between(
         election.give_back().await;
         return Ok(());
     }
-    election.show_presence(&settings, lease_client, &mut parts);
+    election.show_presence(&settings, &mut parts);
     // One replica says what the API server asks; all of them may answer.
     let authors = match &settings.admission {
         Some(admission) => {

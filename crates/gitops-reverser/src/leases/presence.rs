@@ -296,7 +296,7 @@ mod tests {
             Presence::Maybe
         );
         // A look that fails begins the silence anew.
-        let flickers = |second: u64| (second % 16 == 0).then(|| wall(0));
+        let flickers = |second: u64| second.is_multiple_of(16).then(|| wall(0));
         assert_eq!(
             watch(0..10_000, Some(DAY), flickers, later),
             Presence::Maybe

@@ -53,6 +53,8 @@ pub(super) enum Turn {
 
 /// The election, seen from one replica; an installation that has only one knows no election.
 pub(super) struct Election {
+    /// With short deadlines, and without retries.
+    client: Client,
     leadership: Option<Leadership>,
     pod: Option<OwnPod>,
     telemetry: Telemetry,
@@ -68,6 +70,7 @@ impl Election {
     ) -> Self {
         let Some(replicas) = &settings.replicas else {
             return Self {
+                client,
                 leadership: None,
                 pod: None,
                 telemetry: telemetry.clone(),
@@ -82,7 +85,7 @@ impl Election {
             telemetry.clone(),
         );
         let leadership = candidate.leadership();
-        let pod = OwnPod::find(client);
+        let pod = OwnPod::find(client.clone());
         let (own, own_telemetry) = (pod.clone(), telemetry.clone());
         parts.spawn_ending("the election", async move {
             if let Some(pod) = own {
@@ -91,6 +94,7 @@ impl Election {
             candidate.run().await.map(OperatorError::LeadershipLost)
         });
         Self {
+            client,
             leadership: Some(leadership),
             pod,
             telemetry: telemetry.clone(),
@@ -123,11 +127,8 @@ impl Election {
     }
 
     /// The leases of branches, under which this replica writes only while it leads.
-    pub(super) fn branch_leases(
-        &self,
-        settings: &OperatorSettings,
-        client: Client,
-    ) -> Option<BranchLeases> {
+    pub(super) fn branch_leases(&self, settings: &OperatorSettings) -> Option<BranchLeases> {
+        let client = self.client.clone();
         let BranchTurns {
             leases,
             namespace,
@@ -153,12 +154,8 @@ impl Election {
     }
 
     /// Shows the other installations that this one is there.
-    pub(super) fn show_presence(
-        &self,
-        settings: &OperatorSettings,
-        client: Client,
-        parts: &mut Parts,
-    ) {
+    pub(super) fn show_presence(&self, settings: &OperatorSettings, parts: &mut Parts) {
+        let client = self.client.clone();
         if let Some(turns) = settings.turns.clone() {
             let BranchTurns {
                 leases, namespace, ..
