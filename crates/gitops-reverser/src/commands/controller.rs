@@ -42,7 +42,10 @@ pub(super) fn run(arguments: ControllerArguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::FAILURE
+            match error {
+                ControllerError::Traces(_) => ExitCode::from(BAD_FLAGS),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

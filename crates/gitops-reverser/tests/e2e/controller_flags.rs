@@ -217,6 +217,16 @@ fn a_bad_value_is_refused_with_what_to_write_instead() {
 }
 
 #[test]
+#[cfg(not(feature = "otlp"))]
+fn a_program_that_was_built_without_traces_says_so_and_how_to_have_them() {
+    let command = controller(&["--otlp-endpoint=http://collector.observability:4318"]);
+    let (code, _, told) = ended(command);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("built without traces"), "{told}");
+    assert!(told.contains("`cargo build --features otlp`"), "{told}");
+}
+
+#[test]
 fn variables_say_the_same_as_flags_and_flags_count_more() {
     let mut command = controller(&[]);
     command.env("GITOPS_REVERSER_DISCOVERY_REFRESH", "never");
