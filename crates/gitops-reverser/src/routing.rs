@@ -260,6 +260,14 @@ pub struct Need {
     pub routes: Vec<Route>,
 }
 
+impl Need {
+    /// Those that go to one destination.
+    pub fn routes_to(&self, destination: &Id) -> impl Iterator<Item = &Route> {
+        let routes = self.routes.iter();
+        routes.filter(move |route| route.destination == *destination)
+    }
+}
+
 /// What goes where.
 #[derive(Clone, Debug, Default)]
 pub struct Routing {

@@ -25,6 +25,7 @@ pub mod state;
 pub mod traces;
 
 use facts::Fact;
+use labels::{BranchLabels, DestinationLabels, WorkerLabels};
 use metrics::Metrics;
 use state::{OperatorState, StateReader};
 
@@ -56,6 +57,23 @@ impl Telemetry {
     pub fn emit(&self, fact: impl Fact) {
         fact.log();
         fact.count(&self.metrics);
+    }
+
+    /// Shows nothing more of a branch that is not written any more.
+    pub fn forget_branch(&self, branch: &BranchLabels) {
+        self.metrics.push_retries.remove(branch);
+    }
+
+    /// Shows nothing more of a destination that is not written any more.
+    pub fn forget_destination(&self, destination: &DestinationLabels) {
+        self.metrics.files_deleted.remove(destination);
+        self.metrics.marker_conflicts.remove(destination);
+    }
+
+    /// Shows nothing more of a lease that is not kept any more.
+    pub fn forget_lease(&self, lease: &str) {
+        let worker = WorkerLabels::new(lease);
+        self.metrics.lease_acquire_failures.remove(&worker);
     }
 
     /// What the operator is doing.

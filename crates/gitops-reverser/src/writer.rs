@@ -137,7 +137,7 @@ impl Writer {
     ) -> Self {
         Self {
             settings,
-            repo: common.repo(&target.repo),
+            repo: common.repo(&target),
             common,
             labels: BranchLabels::of(&target.url, &target.branch),
             target,
@@ -223,7 +223,8 @@ impl Writer {
         let now = Instant::now();
         match message {
             ToWriter::Settings(destination) => {
-                self.repo.set_pace(destination.push.per_minute);
+                let per_minute = destination.push.per_minute;
+                self.repo.set_pace(&self.target.repo, per_minute);
                 self.not_before = None;
                 match self.destinations.get_mut(&id) {
                     Some(state) => state.change_settings(*destination, now),
@@ -235,6 +236,7 @@ impl Writer {
             }
             ToWriter::Forget => {
                 self.destinations.remove(&id);
+                self.forget_series(&id);
                 if self.destinations.is_empty() {
                     self.is_content();
                 }
@@ -246,6 +248,12 @@ impl Writer {
             }
         }
         self.show_depth(false);
+    }
+
+    /// Nobody asks any more how much was written for a destination that is gone.
+    fn forget_series(&self, id: &Id) {
+        let labels = DestinationLabels::new(&id.namespace, &id.name);
+        self.common.telemetry.forget_destination(&labels);
     }
 
     /// When the next attempt begins; nothing while one runs.
@@ -262,20 +270,21 @@ impl Writer {
         let look = self
             .last_look
             .map_or_else(Instant::now, |last| last + self.settings.poll);
-        let due = batch.map_or(look, |batch| batch.max(self.repo.ready_at()).min(look));
+        let ready = self.repo.ready_at(&self.target.repo);
+        let due = batch.map_or(look, |batch| batch.max(ready).min(look));
         Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
     }
 
     /// Waits for its turn, and for what an attempt needs.
     fn queue(&mut self) {
         let (common, repo) = (self.common.clone(), self.repo.clone());
-        let access = self.access.clone();
+        let (access, target) = (self.access.clone(), self.target.clone());
         let gate = self.turn_to_await();
         let turn = async move {
             if let Some(gate) = gate {
                 gate.opens().await;
             }
-            let permits = common.turn(repo).await;
+            let permits = common.turn(repo, target).await;
             let access = access().await;
             Turn { permits, access }
         };
@@ -293,6 +302,12 @@ impl Writer {
     async fn begin(&mut self, turn: Turn) {
         let Turn { permits, access } = turn;
         self.turn_came();
+        if permits.others_wrote {
+            self.must_fetch = true;
+            for state in self.destinations.values_mut() {
+                state.compare_all();
+            }
+        }
         let access = match access {
             Ok(access) => access,
             Err(refusal) => return self.fail(&refusal),
@@ -354,6 +369,11 @@ impl Writer {
         self.repo.spend(pushes);
         let pushed = jobs.iter().any(|job| job.done.pushed.is_some());
         self.has_pushed |= pushed;
+        // Those that went while it ran may have been counted for since.
+        let gone = jobs.iter().map(|job| &job.id);
+        for id in gone.filter(|id| !self.destinations.contains_key(id)) {
+            self.forget_series(id);
+        }
         match end {
             End::Done => {
                 self.failures = 0;

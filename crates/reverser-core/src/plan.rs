@@ -90,6 +90,18 @@ pub struct Proofs {
     pub needed: HashSet<TypeKey>,
     /// Types that are not served any more.
     pub gone_types: GoneTypes,
+    /// Types that a rule of this destination was seen to select, and none does any more.
+    pub withdrawn: HashMap<TypeKey, Withdrawn>,
+}
+
+/// A type that the last rule of a destination has let go of. What is there of it goes without a list:
+/// an object that exists is not selected any more, and one that does not is gone anyway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// Where its rules reached, and let files go.
+    pub reached: Prunable,
+    /// How it came.
+    pub proof: DeleteProof,
 }
 
 /// Where files of a type may go when a complete list lacks them: only where every rule that reaches
@@ -130,6 +142,12 @@ impl Prunable {
             .and_then(|namespace| self.namespaces.get(namespace))
             .copied();
         self.fits(namespace) && self.everywhere.unwrap_or(true) && here.unwrap_or(true)
+    }
+
+    /// Whether a rule reaches there.
+    fn reaches(&self, namespace: Option<&str>) -> bool {
+        let here = namespace.is_some_and(|namespace| self.namespaces.contains_key(namespace));
+        self.everywhere.is_some() || here
     }
 
     /// Whether an object of this type could have such a path.
@@ -387,7 +405,16 @@ impl Proofs {
         } else {
             lacks(type_key) || self.other_versions(type_key).any(lacks)
         };
-        absent.then_some(DeleteProof::AbsentFromList)
+        let absent = absent.then_some(DeleteProof::AbsentFromList);
+        absent.or_else(|| self.of_withdrawn(identity))
+    }
+
+    /// Why a file of a type that no rule selects any more may go.
+    fn of_withdrawn(&self, identity: &PathIdentity) -> Option<DeleteProof> {
+        let Withdrawn { reached, proof } = self.withdrawn.get(&identity.type_key)?;
+        let namespace = identity.namespace.as_deref();
+        let selected = self.needed.contains(&identity.type_key);
+        (!selected && reached.reaches(namespace) && reached.allows(namespace)).then_some(*proof)
     }
 
     fn other_versions(&self, type_key: &TypeKey) -> impl Iterator<Item = &TypeKey> {

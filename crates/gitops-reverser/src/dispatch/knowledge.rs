@@ -160,20 +160,11 @@ impl Dispatcher {
     fn knowledge_of(&self, id: &Id, destination: &Destination) -> Knowledge {
         let mut knowledge = Knowledge::default();
         for (type_key, need) in &self.routing.needs {
-            let routes: Vec<&Route> = need
-                .routes
-                .iter()
-                .filter(|route| route.destination == *id)
-                .collect();
+            let routes: Vec<&Route> = need.routes_to(id).collect();
             if routes.is_empty() {
                 continue;
             }
-            let deletes = routes.iter().any(|route| route.part.operations.delete);
-            let mut prunable = Prunable::new(need.served.namespaced);
-            for route in &routes {
-                prunable.add(&route.part.reach, route.part.operations.delete);
-            }
-            let prunable = Some(prunable).filter(|_| deletes && !destination.keeps_unselected);
+            let prunable = prunable(need, id).filter(|_| !destination.keeps_unselected);
             let reaches = |namespace: &str| self.reach(routes.iter().copied(), namespace);
             knowledge.add(type_key, id, prunable, reaches, self.types.get(type_key));
         }
@@ -186,4 +177,15 @@ impl Dispatcher {
         }
         knowledge
     }
+}
+
+/// Where files of a type may go, if a rule of the destination lets any go.
+pub(super) fn prunable(need: &Need, id: &Id) -> Option<Prunable> {
+    let mut prunable = Prunable::new(need.served.namespaced);
+    let mut deletes = false;
+    for route in need.routes_to(id) {
+        prunable.add(&route.part.reach, route.part.operations.delete);
+        deletes |= route.part.operations.delete;
+    }
+    deletes.then_some(prunable)
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use reverser_core::labels::Labels;
 use reverser_core::object_key::TypeKey;
-use reverser_core::plan::DeleteProof;
+use reverser_core::plan::{DeleteProof, Withdrawn};
 
+use super::knowledge::prunable;
 use super::sent::{Effect, ToWriter, selected_destinations, writes};
 use super::{Dispatcher, remove, usable};
 use crate::identity::Id;
-use crate::routing::Routing;
+use crate::routing::{Destination, Need, Routing};
 
 impl Dispatcher {
     /// Takes a new routing. `serves` tells whether a type is still served: a type that is not proves
@@ -60,7 +61,7 @@ impl Dispatcher {
             }
         }
         let deletion = self.one_rule_was_deleted(&old);
-        let mut removals = Vec::new();
+        let mut removals = self.withdraw(&old, &serves, deletion);
         let known: BTreeSet<TypeKey> = self.types.keys().cloned().collect();
         for type_key in known {
             let needed = routing.needs.contains_key(&type_key);
@@ -164,17 +165,67 @@ impl Dispatcher {
                 else {
                     continue;
                 };
-                let proof = if deletion {
-                    DeleteProof::RuleDeleted
-                } else {
-                    DeleteProof::Deselected
-                };
+                let proof = unselected(deletion);
                 let keeps = destination.keeps_unselected || unfollowed.contains(&id);
                 let deletes = operations.delete && !keeps;
                 effects.push(remove(destination, &id, &path, deletes, proof, None));
             }
         }
         lacking
+    }
+
+    /// The types that destinations have lost all rules for. Their objects that were seen are taken out
+    /// one by one; this is about files whose objects were not seen yet, because the list that would
+    /// have shown them was still running.
+    fn withdraw(
+        &self,
+        old: &Routing,
+        serves: impl Fn(&TypeKey) -> bool,
+        deletion: bool,
+    ) -> Vec<Effect> {
+        let proof = unselected(deletion);
+        let mut effects = Vec::new();
+        for (type_key, need) in old.needs.iter().filter(|(type_key, _)| serves(type_key)) {
+            let new = self.routing.needs.get(type_key);
+            let unfollowed = unfollowed(&self.routing, type_key);
+            let destinations: BTreeSet<&Id> = need
+                .routes
+                .iter()
+                .map(|route| &route.destination)
+                .filter(|id| new.is_none_or(|need| need.routes_to(id).next().is_none()))
+                .filter(|id| !unfollowed.contains(*id))
+                .collect();
+            for id in destinations {
+                let (Some(Ok(before)), Some(Ok(now))) =
+                    (old.destinations.get(id), self.routing.destinations.get(id))
+                else {
+                    continue;
+                };
+                let place = |destination: &Destination| {
+                    (destination.target.clone(), destination.folder.clone())
+                };
+                let keeps = before.keeps_unselected || now.keeps_unselected;
+                if keeps || place(before) != place(now) || self.is_unknown(need, id) {
+                    continue;
+                }
+                if let Some(reached) = prunable(need, id) {
+                    let message =
+                        ToWriter::Withdraw(type_key.clone(), Withdrawn { reached, proof });
+                    effects.push(Effect::Writer(now.target.clone(), id.clone(), message));
+                }
+            }
+        }
+        effects
+    }
+
+    /// Whether a scope of that type could not be listed for a destination: then its files stay.
+    fn is_unknown(&self, need: &Need, id: &Id) -> bool {
+        let state = self.types.get(&need.served.key);
+        let mut lost = state.into_iter().flat_map(|state| state.lost.keys());
+        lost.any(|scope| {
+            let namespace = scope.namespace.as_deref();
+            namespace.is_none_or(|namespace| self.reach(need.routes_to(id), namespace))
+        })
     }
 
     /// A type is not served any more. That proves nothing about its objects, but nobody wants their
@@ -209,6 +260,14 @@ impl Dispatcher {
             .filter(|id| !self.routing.rules.contains_key(*id))
             .count();
         deleted == 1
+    }
+}
+
+fn unselected(deletion: bool) -> DeleteProof {
+    if deletion {
+        DeleteProof::RuleDeleted
+    } else {
+        DeleteProof::Deselected
     }
 }
 

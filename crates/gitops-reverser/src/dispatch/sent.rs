@@ -10,7 +10,7 @@ use reverser_core::blob_id::BlobId;
 use reverser_core::canon::Manifest;
 use reverser_core::labels::Labels;
 use reverser_core::object_key::TypeKey;
-use reverser_core::plan::{DeleteProof, Operations, Wanted};
+use reverser_core::plan::{DeleteProof, Operations, Wanted, Withdrawn};
 use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
 use reverser_core::scope::ScopeKey;
@@ -61,6 +61,8 @@ pub enum ToWriter {
     },
     /// What is known about the types of this destination.
     Knowledge(Box<Knowledge>),
+    /// The last rule that selected a type does not do so any more.
+    Withdraw(TypeKey, Withdrawn),
 }
 
 /// The destinations that want an object, and what may be done about differences.

@@ -19,6 +19,7 @@ pub(super) struct World {
     configuration: Configuration,
     files: BTreeMap<String, String>,
     removed: Vec<(String, Option<DeleteProof>)>,
+    withdrawn: Vec<(String, DeleteProof)>,
     listed_again: usize,
     unreadable: Vec<String>,
     pub(super) knowledge: Knowledge,
@@ -108,6 +109,7 @@ impl World {
             configuration,
             files: BTreeMap::new(),
             removed: Vec::new(),
+            withdrawn: Vec::new(),
             listed_again: 0,
             max_types: 300,
             unreadable: Vec::new(),
@@ -208,6 +210,10 @@ impl World {
                     self.removed.push((path.to_string(), proof));
                 }
                 Effect::Writer(_, _, ToWriter::Knowledge(knowledge)) => self.knowledge = *knowledge,
+                Effect::Writer(_, _, ToWriter::Withdraw(type_key, withdrawn)) => {
+                    let resource = type_key.resource().to_owned();
+                    self.withdrawn.push((resource, withdrawn.proof));
+                }
                 Effect::Writer(_, _, ToWriter::Settings(_) | ToWriter::Forget) => {}
             }
         }
@@ -362,6 +368,67 @@ fn deleting_a_rule_removes_what_no_other_rule_selects() {
     world.route();
     assert_eq!(world.names(), ["b"]);
     assert_eq!(world.removed[0].1, Some(DeleteProof::RuleDeleted));
+}
+
+#[test]
+fn a_rule_that_is_deleted_before_its_list_has_ended_takes_all_files_of_its_types_along() {
+    let delete = |world: &mut World| {
+        let rules = &mut world.configuration.watch_rules;
+        rules.remove(&Id::new("shop", "rule"));
+        world.route();
+    };
+    let proof = DeleteProof::RuleDeleted;
+    let mut world = World::new();
+    world.observe(Observation::ListStarted);
+    delete(&mut world);
+    assert_eq!(world.withdrawn, [("configmaps".to_owned(), proof)]);
+
+    // Another rule still selects of the type: its list tells which files may go.
+    let mut world = World::new();
+    world.rule(
+        "web",
+        &json!({"objectSelector": {"matchLabels": {"tier": "web"}}}),
+    );
+    delete(&mut world);
+    assert_eq!(world.withdrawn, []);
+
+    // One that keeps its files, one that is refused, and a type that cannot be listed.
+    let mut world = World::new();
+    world.rule(
+        "rule",
+        &json!({"rules": [{"resources": ["configmaps"], "operations": ["CREATE"]}]}),
+    );
+    delete(&mut world);
+    assert_eq!(world.withdrawn, []);
+    let mut world = World::new();
+    world.rule(
+        "rule",
+        &json!({"objectSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}),
+    );
+    assert_eq!(world.withdrawn, []);
+    delete(&mut world);
+    assert_eq!(world.withdrawn, []);
+    let mut world = World::new();
+    world.observe(Observation::Lost {
+        reason: crate::watch::LossReason::Forbidden,
+        message: "no".into(),
+    });
+    delete(&mut world);
+    assert_eq!(world.withdrawn, []);
+
+    // A type that is not served any more, a destination that goes, and starting anew.
+    let mut world = World::new();
+    world.route_with(&Catalogue::default());
+    let mut gone = World::new();
+    gone.configuration.destinations.clear();
+    delete(&mut gone);
+    let mut anew = World::new();
+    let effects = anew.dispatcher.start_anew();
+    anew.apply(effects);
+    delete(&mut anew);
+    for world in [world, gone, anew] {
+        assert_eq!(world.withdrawn, []);
+    }
 }
 
 #[test]

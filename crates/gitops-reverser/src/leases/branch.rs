@@ -80,6 +80,7 @@ pub struct BranchLease {
     place: String,
     patience: Duration,
     ended: CancellationToken,
+    telemetry: Telemetry,
 }
 
 /// What an attempt asks before it writes.
@@ -113,6 +114,7 @@ impl BranchLeases {
             place: kept.place.clone(),
             patience: self.settings.renew * 2,
             ended: kept.ended.clone(),
+            telemetry: self.telemetry.clone(),
             name,
         }
     }
@@ -249,6 +251,7 @@ impl BranchLease {
         if let Some(kept) = last {
             kept.end.cancel();
             kept.ended.cancelled().await;
+            self.telemetry.forget_lease(&self.name);
         }
     }
 }

@@ -174,7 +174,7 @@ pub(super) async fn follow(
     let mut defining = Defining::default();
     let mut known = Catalogue::default();
     let mut last = Served::default();
-    let mut wait = FIRST_WAIT;
+    let mut failures = 0_u32;
     // The first answer is whole: whoever looks only once has to know of types that are gone.
     let definitions = async {
         while !defining.is_settled()
@@ -186,9 +186,8 @@ pub(super) async fn follow(
     let definitions = tokio::time::timeout(FIRST_WAIT, definitions);
     let (mut discovered, _) = tokio::join!(discover(&asking, &known), definitions);
     loop {
-        let next = match discovered {
+        let failed = match discovered {
             Ok(found) => {
-                wait = FIRST_WAIT;
                 for FailedGroup {
                     group,
                     version,
@@ -201,7 +200,6 @@ pub(super) async fn follow(
                         reason,
                     });
                 }
-                let failed = !found.failed_groups.is_empty();
                 known = found.catalogue;
                 let served = defining.served(&known);
                 if served != last {
@@ -210,21 +208,22 @@ pub(super) async fn follow(
                         return;
                     }
                 }
-                if failed {
-                    LONGEST_WAIT.min(refresh)
-                } else {
-                    refresh
-                }
+                !found.failed_groups.is_empty()
             }
             Err(error) => {
                 telemetry.emit(DiscoveryFailed {
                     group: "",
                     reason: &describe(&error),
                 });
-                wait = (wait * 2).min(LONGEST_WAIT);
-                wait.mul_f64(0.8 + 0.4 * fastrand::f64())
+                true
             }
         };
+        failures = if failed {
+            failures.saturating_add(1)
+        } else {
+            0
+        };
+        let next = wait_after(failures, refresh);
         tokio::select! {
             Some(event) = changes.next() => {
                 defining.take(event, &telemetry);
@@ -237,5 +236,31 @@ pub(super) async fn follow(
             () = tokio::time::sleep(next) => {}
         }
         discovered = discover(&asking, &known).await;
+    }
+}
+
+/// When to ask again: soon after a failure, then less and less often.
+fn wait_after(failures: u32, refresh: Duration) -> Duration {
+    if failures == 0 {
+        return refresh;
+    }
+    let doubled = FIRST_WAIT.saturating_mul(1 << (failures - 1).min(10));
+    let jitter = 0.8 + 0.4 * fastrand::f64();
+    doubled.min(LONGEST_WAIT).mul_f64(jitter).min(refresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_or_a_group_that_fails_is_asked_again_soon_and_then_less_often() {
+        let refresh = Duration::from_mins(5);
+        assert_eq!(wait_after(0, refresh), refresh);
+        for (failures, seconds) in [(1, 1.0), (2, 2.0), (4, 8.0), (7, 60.0), (u32::MAX, 60.0)] {
+            let wait = wait_after(failures, refresh).as_secs_f64();
+            assert!((0.8 * seconds..=1.2 * seconds).contains(&wait), "{wait}");
+        }
+        assert_eq!(wait_after(9, FIRST_WAIT), FIRST_WAIT);
     }
 }

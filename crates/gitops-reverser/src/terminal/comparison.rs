@@ -113,7 +113,7 @@ impl Wishes {
                     .collect();
                 return pending.is_empty();
             }
-            ToWriter::Settings(_) | ToWriter::Forget => {}
+            ToWriter::Settings(_) | ToWriter::Forget | ToWriter::Withdraw(..) => {}
         }
         false
     }

@@ -3,18 +3,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use reverser_core::author::AuthorMap;
 use reverser_core::object_key::TypeKey;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use reverser_git::{BranchName, RepositoryIdentity};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use super::pace::Pace;
 use crate::attribution::Attribution;
 use crate::identity::Id;
 use crate::leases::branch::BranchLeases;
-use crate::routing::{DEFAULT_PUSHES_PER_MINUTE, Target};
+use crate::routing::Target;
 use crate::telemetry::Telemetry;
 use crate::telemetry::labels::{BranchLabels, TypeLabels};
 use crate::telemetry::state::BranchState;
@@ -32,19 +33,28 @@ pub struct Common {
     authors: Mutex<Arc<AuthorMap>>,
     workers: Arc<Semaphore>,
     workers_per_repo: usize,
-    repos: Mutex<HashMap<Id, Arc<Repo>>>,
+    /// Those that have a writer.
+    repos: Mutex<HashMap<RepositoryIdentity, Weak<Repo>>>,
     active: AtomicUsize,
     branches: Mutex<BTreeMap<Target, BranchState>>,
 }
 
-/// What the writers of one repository share.
+/// What the writers of one repository share, whichever GitRepoConfigs they reach it by.
 pub(super) struct Repo {
     workers: Arc<Semaphore>,
-    pace: Mutex<Pace>,
+    /// How often each GitRepoConfig lets it be pushed to.
+    paces: Mutex<HashMap<Id, Pace>>,
+    branches: Mutex<HashMap<BranchName, LastWriter>>,
 }
+
+/// Held by the one writer that works at a branch; tells by which GitRepoConfig it was reached last.
+type LastWriter = Arc<tokio::sync::Mutex<Option<Id>>>;
 
 /// The right to write a branch now.
 pub(super) struct Permits {
+    /// Somebody of this process may have moved the branch since the last time.
+    pub(super) others_wrote: bool,
+    _branch: OwnedMutexGuard<Option<Id>>,
     _repo: Option<OwnedSemaphorePermit>,
     _global: Option<OwnedSemaphorePermit>,
     common: Arc<Common>,
@@ -118,15 +128,19 @@ impl Common {
         locked(&self.branches).values().cloned().collect()
     }
 
-    pub(super) fn repo(&self, id: &Id) -> Arc<Repo> {
+    pub(super) fn repo(&self, target: &Target) -> Arc<Repo> {
         let mut repos = locked(&self.repos);
-        let new = || {
-            Arc::new(Repo {
+        repos.retain(|_, repo| repo.strong_count() > 0);
+        let known = repos.entry(target.url.identity()).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let repo = Arc::new(Repo {
                 workers: Arc::new(Semaphore::new(self.workers_per_repo)),
-                pace: Mutex::new(Pace::new(DEFAULT_PUSHES_PER_MINUTE, Instant::now())),
-            })
-        };
-        repos.entry(id.clone()).or_insert_with(new).clone()
+                paces: Mutex::default(),
+                branches: Mutex::default(),
+            });
+            *known = Arc::downgrade(&repo);
+            repo
+        })
     }
 
     pub(super) fn show_branch(&self, target: &Target, queue_depth: usize, pushed: bool) {
@@ -156,18 +170,29 @@ impl Common {
         }
     }
 
+    /// Nothing is told of a branch that has no writer any more.
     pub(super) fn hide_branch(&self, target: &Target) {
-        locked(&self.branches).remove(target);
+        let labels = BranchLabels::of(&target.url, &target.branch);
+        let mut branches = locked(&self.branches);
+        branches.remove(target);
+        if !branches.values().any(|state| state.branch == labels) {
+            self.telemetry.forget_branch(&labels);
+        }
     }
 
-    /// Waits for its turn: first within the repository, so that one with many branches does not
-    /// hold places that others could use.
-    pub(super) async fn turn(self: Arc<Self>, repo: Arc<Repo>) -> Permits {
+    /// Waits for its turn: first at the branch, where only one writes at a time, then within the
+    /// repository, so that one with many branches does not hold places that others could use.
+    pub(super) async fn turn(self: Arc<Self>, repo: Arc<Repo>, target: Target) -> Permits {
+        let branch = repo.branch(&target.branch);
+        let mut branch = branch.lock_owned().await;
+        let last = branch.replace(target.repo.clone());
         // Neither semaphore is ever closed.
         let of_repo = repo.workers.clone().acquire_owned().await.ok();
         let global = self.workers.clone().acquire_owned().await.ok();
         self.active.fetch_add(1, Ordering::Relaxed);
         Permits {
+            others_wrote: last.is_some_and(|last| last != target.repo),
+            _branch: branch,
             _repo: of_repo,
             _global: global,
             common: self,
@@ -182,17 +207,33 @@ impl Drop for Permits {
 }
 
 impl Repo {
-    pub(super) fn set_pace(&self, per_minute: u32) {
-        locked(&self.pace).set(per_minute, Instant::now());
+    fn branch(&self, name: &BranchName) -> LastWriter {
+        let mut branches = locked(&self.branches);
+        branches.entry(name.clone()).or_default().clone()
     }
 
-    pub(super) fn ready_at(&self) -> Instant {
-        locked(&self.pace).ready_at(Instant::now())
+    pub(super) fn set_pace(&self, id: &Id, per_minute: u32) {
+        let now = Instant::now();
+        let mut paces = locked(&self.paces);
+        let pace = paces.entry(id.clone());
+        let pace = pace.or_insert_with(|| Pace::new(per_minute, now));
+        pace.set(per_minute, now);
     }
 
+    pub(super) fn ready_at(&self, id: &Id) -> Instant {
+        let now = Instant::now();
+        let mut paces = locked(&self.paces);
+        paces.get_mut(id).map_or(now, |pace| pace.ready_at(now))
+    }
+
+    /// What one pushes counts for all: the server does not tell them apart. Nobody waits at the pace
+    /// that somebody else has set.
     pub(super) fn spend(&self, pushes: usize) {
         if pushes > 0 {
-            locked(&self.pace).spend(pushes, Instant::now());
+            let now = Instant::now();
+            for pace in locked(&self.paces).values_mut() {
+                pace.spend(pushes, now);
+            }
         }
     }
 }
@@ -200,4 +241,43 @@ impl Repo {
 /// None of these locks is held across anything that could panic half-way.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use reverser_git::{RemoteUrl, Scheme};
+
+    use super::*;
+
+    fn target(url: &str, repo: &str) -> Target {
+        Target {
+            url: RemoteUrl::parse(url, Scheme::DEFAULT_ALLOWED).unwrap(),
+            branch: BranchName::parse("main").unwrap(),
+            repo: Id::new("shop", repo),
+        }
+    }
+
+    #[test]
+    fn pushes_to_a_repository_count_for_everybody_and_each_keeps_to_its_own_pace() {
+        let telemetry = Telemetry::register(&mut Registry::default());
+        let common = Common::new(telemetry, Box::new(|_| None), 1, 1);
+        let (fast, slow) = (Id::new("shop", "fast"), Id::new("shop", "slow"));
+        let repo = common.repo(&target("https://git.example.com/a.git", "fast"));
+        let same = common.repo(&target("ssh://git@git.example.com/a", "slow"));
+        let other = common.repo(&target("https://git.example.com/b.git", "fast"));
+        assert!(Arc::ptr_eq(&repo, &same) && !Arc::ptr_eq(&repo, &other));
+        repo.set_pace(&fast, 6_000);
+        same.set_pace(&slow, 1);
+        repo.spend(2);
+        let wait =
+            |repo: &Repo, id: &Id| repo.ready_at(id).saturating_duration_since(Instant::now());
+        assert_eq!(wait(&repo, &fast), Duration::ZERO);
+        assert!(wait(&same, &slow) > Duration::from_secs(30));
+        assert_eq!(wait(&other, &fast), Duration::ZERO);
+        drop((repo, same));
+        let anew = common.repo(&target("https://git.example.com/a.git", "slow"));
+        anew.set_pace(&slow, 1);
+        assert_eq!(wait(&anew, &slow), Duration::ZERO, "nobody had it any more");
+    }
 }

@@ -141,6 +141,11 @@ impl DestinationState {
         }
     }
 
+    /// The branch is not as it was left.
+    pub(super) fn compare_all(&mut self) {
+        self.doubt = Doubt::Whole;
+    }
+
     fn try_at_once(&mut self) {
         self.refused_whole = false;
         self.not_before = None;
@@ -194,6 +199,8 @@ impl DestinationState {
                     round,
                 } = *knowledge;
                 self.round = round;
+                let withdrawn = &mut self.proofs.withdrawn;
+                withdrawn.retain(|type_key, _| !needed.contains(type_key));
                 self.proofs.complete = complete;
                 self.proofs.deletable = deletable;
                 self.proofs.needed = needed;
@@ -204,6 +211,11 @@ impl DestinationState {
                     .iter()
                     .map(|(scope, why)| format!("{}: {why}", scope.type_key))
                     .collect();
+                self.window.add(0, now);
+            }
+            ToWriter::Withdraw(type_key, withdrawn) => {
+                self.proofs.withdrawn.insert(type_key, withdrawn);
+                self.doubt = Doubt::Whole;
                 self.window.add(0, now);
             }
             ToWriter::Settings(_) | ToWriter::Forget => {}
@@ -479,6 +491,9 @@ impl DestinationState {
                 self.proofs.of_file.remove(path);
             }
         }
+        // What appears at such a place later is somebody else's.
+        let withdrawn = &mut self.proofs.withdrawn;
+        withdrawn.retain(|type_key, now| used.withdrawn.get(type_key) != Some(now));
     }
 
     /// Remembers refused changes, unless the object has become another one meanwhile.

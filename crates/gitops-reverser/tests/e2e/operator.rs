@@ -1,9 +1,12 @@
 //! The operator on a real control plane and a real Git repository: scenarios as users live them.
 
 mod access;
+mod api_faults;
+mod awkward;
 mod basics;
 mod batching;
 mod cluster_rules;
+mod conversion;
 pub(crate) mod custom_resources;
 mod deletions;
 mod destinations;
@@ -17,5 +20,6 @@ mod rights;
 mod selection;
 mod uninstalling;
 mod reporting;
+mod secrecy;
 mod secrets;
 mod unreadable;

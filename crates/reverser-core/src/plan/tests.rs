@@ -511,3 +511,43 @@ fn a_rule_without_delete_keeps_its_files_when_their_type_goes() {
     let plan = plan_for(&BTreeMap::new(), &tree, &gone, &policy());
     assert_eq!(names(&plan.deletes), [elsewhere]);
 }
+
+#[test]
+fn files_of_a_withdrawn_type_go_where_its_rules_reached_and_let_them_go() {
+    let there = tree(&[("a", "1"), ("b", "2")]);
+    let mut proofs = Proofs::default();
+    let withdrawn = |reached: &[(&Reach, bool)]| {
+        let mut prunable = Prunable::new(true);
+        for (reach, deletes) in reached {
+            prunable.add(reach, *deletes);
+        }
+        Withdrawn {
+            reached: prunable,
+            proof: DeleteProof::RuleDeleted,
+        }
+    };
+    let gone = |proofs: &Proofs| {
+        let plan = plan_for(&BTreeMap::new(), &there, proofs, &policy());
+        plan.deletes.len()
+    };
+    let (shop, other) = (
+        Reach::Namespace("shop".into()),
+        Reach::Namespace("other".into()),
+    );
+    let everywhere = Reach::Namespaces(crate::labels::LabelSelector::default());
+    for (reached, expected) in [
+        (&[(&shop, true)][..], 2),
+        (&[(&everywhere, true)], 2),
+        (&[(&other, true)], 0),
+        (&[(&shop, true), (&everywhere, false)], 0),
+        (&[(&Reach::Cluster, false)], 0),
+    ] {
+        proofs.withdrawn.insert(config_maps(), withdrawn(reached));
+        assert_eq!(gone(&proofs), expected, "{reached:?}");
+    }
+    proofs
+        .withdrawn
+        .insert(config_maps(), withdrawn(&[(&shop, true)]));
+    proofs.needed.insert(config_maps());
+    assert_eq!(gone(&proofs), 0, "a rule selects it again");
+}

@@ -4,6 +4,7 @@ use reverser_testkit::git_server::FileChange;
 use serde_json::json;
 
 use super::installation::{Installation, soon};
+use super::oracle::Expected;
 
 #[test]
 fn a_config_map_appears_changes_and_goes_one_commit_each() {
@@ -21,15 +22,20 @@ fn a_config_map_appears_changes_and_goes_one_commit_each() {
     world.apply(&world.config_map("web", "two"));
     world.await_file("web", "value: two");
     assert_eq!(world.commits(), before + 2);
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     world.kubectl(&["delete", "configmap", "web"]);
     world.await_names(&[]);
     assert_eq!(world.commits(), before + 3);
-    world.assert_quiet();
+    world.await_mirror(&[]);
 }
 
 #[test]
 fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
     let mut world = Installation::prepare("restart");
+    let pushes = world.folder.path().join("pushes");
+    let note = format!("echo push >> {}", pushes.display());
+    world.repository.hook("pre-receive", &note);
+    let pushed = || std::fs::read_to_string(&pushes).unwrap().lines().count();
     for name in ["a", "b", "c"] {
         world.apply(&world.config_map(name, "x"));
     }
@@ -38,6 +44,7 @@ fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
     world.await_names(&["a", "b", "c"]);
     assert_eq!(world.commits(), 1, "the first mirror is one commit");
     world.stop();
+    assert_eq!(pushed(), 1);
 
     world.run();
     world.await_ready("gitdestination/prod", "True", "InSync");
@@ -48,6 +55,7 @@ fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
         "nothing changed, so nothing is committed"
     );
     world.stop();
+    assert_eq!(pushed(), 1, "and nothing is pushed");
 
     world.kubectl(&["delete", "configmap", "a"]);
     world.apply(&world.config_map("b", "changed"));
@@ -56,6 +64,13 @@ fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
     world.await_names(&["b", "c", "d"]);
     world.await_file("b", "changed");
     assert_eq!(world.commits(), 2, "what happened meanwhile is one commit");
+    let changed = ["show", "--name-status", "--format=", "main"];
+    let changed = world.repository.git(&changed);
+    let changes: Vec<String> = [("D", "a"), ("M", "b"), ("A", "d")]
+        .map(|(how, name)| format!("{how}\tclusters/prod/{}", world.path(name)))
+        .into();
+    assert_eq!(changed.lines().collect::<Vec<_>>(), changes);
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
 }
 
 #[test]

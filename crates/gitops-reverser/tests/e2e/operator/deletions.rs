@@ -38,14 +38,28 @@ fn a_cap_lets_so_many_files_go_in_each_cycle_in_the_order_of_their_paths() {
     world.run();
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     assert_eq!(world.commits(), before + 3);
-    let history = world.repository.history("main");
-    let first = &history[history.len() - before - 1];
-    let changed = world
-        .repository
-        .git(&["show", "--name-only", "--format=", first]);
-    let gone: Vec<&str> = changed.lines().collect();
-    assert_eq!(gone.len(), 100);
-    assert!(gone[0].ends_with("object-000.yaml") && gone[99].ends_with("object-099.yaml"));
+    // In the order of their paths, a hundred at a time.
+    let cycles: Vec<String> = world.repository.history("main")[..3]
+        .iter()
+        .rev()
+        .map(|commit| {
+            let changed = ["show", "--name-only", "--format=", commit];
+            world.repository.git(&changed)
+        })
+        .collect();
+    let gone: Vec<Vec<&str>> = cycles.iter().map(|cycle| cycle.lines().collect()).collect();
+    assert_eq!(
+        [gone[0].len(), gone[1].len(), gone[2].len()],
+        [100, 100, 50]
+    );
+    let in_order = |number| {
+        format!(
+            "clusters/prod/{}",
+            world.path(&format!("object-{number:03}"))
+        )
+    };
+    let expected: Vec<String> = (0..250).map(in_order).collect();
+    assert_eq!(gone.concat(), expected);
 }
 
 #[test]

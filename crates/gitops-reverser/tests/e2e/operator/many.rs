@@ -100,13 +100,21 @@ fn rules_of_several_tenants_on_one_type_share_one_watch() {
         expected.push(Expected::new(&group, "v1", "things", "Thing").within(&namespace));
         world.await_mirror(&expected);
     }
-    let log = std::fs::read_to_string(world.plane.audit_log().unwrap()).unwrap();
-    let root = format!("/apis/{group}/");
-    let events = log.lines().filter(|line| line.contains(&root));
-    let events = events.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let reads: Vec<Value> = events
-        .filter(|event| event["verb"] == "watch" && event["stage"] == "ResponseStarted")
-        .collect();
+    let watches = |stage: &str| -> Vec<Value> {
+        let log = std::fs::read_to_string(world.plane.audit_log().unwrap()).unwrap();
+        let root = format!("/apis/{group}/");
+        let events = log.lines().filter(|line| line.contains(&root));
+        let events = events.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events
+            .filter(|event| event["verb"] == "watch" && event["stage"] == stage)
+            .collect()
+    };
+    soon("one watch that is open", || {
+        let ended = watches("ResponseComplete").len();
+        let open = watches("ResponseStarted").len().saturating_sub(ended);
+        (open == 1).then_some(()).ok_or(open.to_string())
+    });
+    let reads = watches("ResponseStarted");
     let paths: BTreeSet<&str> = reads
         .iter()
         .filter_map(|event| event["requestURI"].as_str()?.split('?').next())

@@ -75,7 +75,47 @@ impl Installation {
     #[track_caller]
     pub(crate) fn await_mirror_of(&self, branch: &str, folder: &str, expected: &[Expected]) {
         self.await_equal(branch, folder, expected);
+        self.await_told(branch, folder);
         self.assert_quiet();
+    }
+
+    /// Waits until the status of the destination says the same as its folder: that all is well, how
+    /// many objects there are, and a commit that is in the branch.
+    #[track_caller]
+    fn await_told(&self, branch: &str, folder: &str) {
+        let told = || {
+            let listed = self.kubectl(&["get", "gitdestinations", "-o", "json"]);
+            let listed: Value = serde_json::from_str(&listed).unwrap();
+            let destinations = listed["items"].as_array().unwrap().iter();
+            let mut owners = destinations.filter(|destination| {
+                let spec = &destination["spec"];
+                spec["branch"] == branch && spec["baseFolder"] == folder.trim_end_matches('/')
+            });
+            let Some(owner) = owners.next() else {
+                return Ok(());
+            };
+            let status = &owner["status"];
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let ready = conditions.find(|condition| condition["type"] == "Ready");
+            let reason = ready.and_then(|ready| ready["reason"].as_str());
+            let files = self.files_of(branch, folder).into_keys();
+            let objects = files.filter(|path| RepoPath::parse(path).is_ok()).count();
+            let commit = status["lastPushedCommit"].as_str().unwrap_or_default();
+            let agrees = match reason {
+                Some("InSync") => {
+                    let history = self.repository.tip(branch);
+                    let history =
+                        history.map_or_else(Vec::new, |_| self.repository.history(branch));
+                    status["objects"] == objects
+                        && (commit.is_empty() || history.iter().any(|known| known == commit))
+                }
+                Some("NoRules") => status["objects"].is_null(),
+                _ => false,
+            };
+            let seen = || format!("{objects} files, and {status}");
+            agrees.then_some(()).ok_or_else(seen)
+        };
+        soon(&format!("the status of {folder} of {branch}"), told);
     }
 
     /// Waits until a folder holds exactly this, byte for byte; others may still be busy.
@@ -96,6 +136,18 @@ impl Installation {
             let counts = (wanted.len(), there.len());
             let some = &paths[..paths.len().min(4)];
             Err(format!("{counts:?} files, different: {some:?}"))
+        });
+    }
+
+    /// The same for the files of one resource.
+    #[track_caller]
+    pub(crate) fn await_equal_of(&self, resource: &str, expected: &Expected) {
+        let part = format!("/{resource}/");
+        soon(&format!("the {resource} equal the cluster"), || {
+            let wanted = self.listed(std::slice::from_ref(expected));
+            let mut there = self.files();
+            there.retain(|path, _| path.contains(&part));
+            (wanted == there).then_some(()).ok_or(format!("{there:?}"))
         });
     }
 

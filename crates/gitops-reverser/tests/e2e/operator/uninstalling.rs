@@ -19,7 +19,8 @@ fn deleting_the_definitions_makes_no_commit_and_installing_again_loses_nothing()
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     let before = world.commits();
     let crds = reverser_api::crd_yaml::crds_yaml();
-    for order in [[2, 3, 1, 0], [0, 1, 2, 3]] {
+    // Each of them goes first once.
+    for order in [[2, 3, 1, 0], [0, 1, 2, 3], [3, 0, 2, 1], [1, 2, 0, 3]] {
         for at in order {
             let name = reverser_api::crd_yaml::crds()[at]
                 .metadata
@@ -46,6 +47,17 @@ fn deleting_the_definitions_makes_no_commit_and_installing_again_loses_nothing()
         world.await_mirror(&[Expected::config_maps(&world.namespace)]);
         assert_eq!(world.commits(), before);
     }
+    // All at once, and then the operator itself.
+    let kinds = reverser_api::crd_yaml::crds().into_iter();
+    let names: Vec<String> = kinds.filter_map(|crd| crd.metadata.name).collect();
+    let names = names.iter().map(String::as_str);
+    world.kubectl(
+        &["delete", "crd"]
+            .into_iter()
+            .chain(names)
+            .collect::<Vec<_>>(),
+    );
     world.stop();
     assert_eq!(world.commits(), before);
+    world.repository.assert_sound("main");
 }

@@ -106,6 +106,20 @@ impl Bench {
     }
 
     pub(super) fn run_branch(&self, branch: &str) -> Running<'_> {
+        self.run_target(self.target(branch))
+    }
+
+    /// A writer that reaches the same repository by another GitRepoConfig.
+    pub(super) fn run_beside(&self, repo: &str, branch: &str) -> Running<'_> {
+        let repo = Id::new("shop", repo);
+        self.run_target(Target {
+            repo,
+            ..self.target(branch)
+        })
+    }
+
+    fn run_target(&self, target: Target) -> Running<'_> {
+        let branch = target.branch.as_str().to_owned();
         let (inbox, receiver) = mpsc::channel(1024);
         let (reports, mut told) = mpsc::unbounded_channel();
         let anonymous = Access {
@@ -117,7 +131,7 @@ impl Bench {
         let writer = Writer::new(
             self.settings.clone(),
             self.common.clone(),
-            self.target(branch),
+            target,
             Arc::new(move || std::future::ready(source.lock().unwrap().clone()).boxed()),
             reports,
         );
@@ -136,7 +150,7 @@ impl Bench {
         });
         Running {
             bench: self,
-            branch: branch.to_owned(),
+            branch,
             inbox: Some(inbox),
             task: Some(self.runtime.spawn(writer.run(receiver))),
             heard,
@@ -205,6 +219,13 @@ impl Bench {
                 Some((name.to_owned(), value))
             })
             .collect()
+    }
+
+    /// What `/metrics` would say.
+    pub(super) fn scrape(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
     }
 
     /// Where the clones and what is staged for them lie.

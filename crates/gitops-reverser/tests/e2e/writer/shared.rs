@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use gitops_reverser::dispatch::ToWriter;
 use reverser_testkit::git_server::{Fault, FileChange, Request};
 
 use super::bench::{Bench, soon};
@@ -144,8 +145,7 @@ fn a_small_run_moves_the_metrics_of_writing() {
     writer.await_objects("clusters/prod", &[("web", "three")]);
     writer.await_failure("prod", "");
 
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &bench.registry).unwrap();
+    let text = bench.scrape();
     for line in [
         "gitopsreverser_objects_written_total{gvk=\"v1/ConfigMap\",scope=\"Namespaced\"} 3",
         "gitopsreverser_files_deleted_total{destination=\"shop/prod\"} 1",
@@ -168,4 +168,72 @@ fn a_small_run_moves_the_metrics_of_writing() {
     let branches = bench.common.branches();
     assert_eq!((branches.len(), branches[0].queue_depth), (1, 0));
     assert!(branches[0].last_push.is_some());
+}
+
+#[test]
+fn what_is_not_written_any_more_has_no_metrics() {
+    let bench = Bench::new();
+    let mut writer = bench.run();
+    writer.await_failure("prod", "");
+    writer.put("web", "one");
+    writer.await_objects("clusters/prod", &[("web", "one")]);
+    writer.remove("web");
+    writer.await_objects("clusters/prod", &[]);
+    bench.front.fault(Request::PushRefs, Fault::Status(503), 1);
+    writer.put("web", "two");
+    writer.await_objects("clusters/prod", &[("web", "two")]);
+    let series = [
+        "gitopsreverser_files_deleted_total{destination=\"shop/prod\"}",
+        "gitopsreverser_push_retries_total{",
+    ];
+    let shown = || {
+        let text = bench.scrape();
+        let [destination, branch] = series.map(|series| text.contains(series));
+        [destination, branch, !bench.common.branches().is_empty()]
+    };
+    soon("all of them", || {
+        let shown = shown();
+        (shown == [true; 3])
+            .then_some(())
+            .ok_or(format!("{shown:?}"))
+    });
+    writer.tell("prod", ToWriter::Forget);
+    soon("none of the destination", || {
+        let shown = shown();
+        (!shown[0]).then_some(()).ok_or(format!("{shown:?}"))
+    });
+    writer.stop();
+    assert_eq!(shown(), [false; 3]);
+}
+
+#[test]
+fn two_ways_to_one_branch_are_used_in_turn_and_neither_is_rejected() {
+    let bench = Bench::new();
+    let folder = bench.work_dir();
+    let folder = folder.parent().unwrap().display();
+    bench.repository.hook(
+        "pre-receive",
+        &format!(
+            "mkdir {folder}/busy || echo two >> {folder}/overlaps; sleep 0.2; rmdir {folder}/busy"
+        ),
+    );
+    let one = bench.run();
+    let other = bench.run_beside("twin", "main");
+    other.add("stage", "clusters/stage");
+    for round in 0..4 {
+        let value = round.to_string();
+        one.put("web", &value);
+        other.put_in("stage", "web", &value);
+        one.await_objects("clusters/prod", &[("web", &value)]);
+        one.await_objects("clusters/stage", &[("web", &value)]);
+    }
+    one.await_failure("prod", "");
+    other.await_failure("stage", "");
+    assert!(!bench.work_dir().with_file_name("overlaps").exists());
+    let text = bench.scrape();
+    assert!(
+        text.contains("gitopsreverser_rebase_retries_total 0\n"),
+        "{text}"
+    );
+    bench.repository.assert_sound("main");
 }
