@@ -54,8 +54,9 @@ impl Deleted {
     /// No commit deletes the file of an object that existed then.
     #[track_caller]
     fn assert_history(&self, world: &Installation) {
-        let log = ["log", "--format=%ct", "--name-only", "--diff-filter=D"];
-        let log = world.repository.git(&[&log[..], &["main"]].concat());
+        let log = ["log", "--no-renames", "--diff-filter=D"];
+        let shown = ["--name-only", "--format=%ct", "main"];
+        let log = world.repository.git(&[&log[..], &shown].concat());
         let mut time = 0;
         for line in log.lines().filter(|line| !line.is_empty()) {
             match line.parse() {

@@ -64,7 +64,7 @@ fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
     world.await_names(&["b", "c", "d"]);
     world.await_file("b", "changed");
     assert_eq!(world.commits(), 2, "what happened meanwhile is one commit");
-    let changed = ["show", "--name-status", "--format=", "main"];
+    let changed = ["show", "--no-renames", "--name-status", "--format=", "main"];
     let changed = world.repository.git(&changed);
     let changes: Vec<String> = [("D", "a"), ("M", "b"), ("A", "d")]
         .map(|(how, name)| format!("{how}\tclusters/prod/{}", world.path(name)))

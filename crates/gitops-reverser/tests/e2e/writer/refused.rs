@@ -54,7 +54,7 @@ fn one_refused_object_is_set_aside_and_everything_else_is_written() {
             .ok_or(format!("{}", objects.len()))
     });
     soon("a report without it", || {
-        let report = writer.report("prod").unwrap();
+        let report = writer.report("prod").ok_or("no report")?;
         (report.set_aside_objects == 0)
             .then_some(())
             .ok_or(format!("{report:?}"))
@@ -70,7 +70,7 @@ fn an_object_that_is_refused_alone_is_set_aside_where_others_have_passed() {
     writer.await_objects("clusters/prod", &[("web", "one")]);
     writer.put("bad", "one");
     soon("the set-aside object", || {
-        let report = writer.report("prod").unwrap();
+        let report = writer.report("prod").ok_or("no report")?;
         (report.set_aside_objects == 1)
             .then_some(())
             .ok_or(format!("{report:?}"))
@@ -112,7 +112,7 @@ fn objects_refused_one_after_the_other_turn_out_to_be_everything() {
         .hook("pre-receive", "echo 'closed for today' >&2; exit 1");
     writer.put("api", "one");
     soon("the first", || {
-        let report = writer.report("prod").unwrap();
+        let report = writer.report("prod").ok_or("no report")?;
         (report.set_aside_objects == 1)
             .then_some(())
             .ok_or(format!("{report:?}"))
