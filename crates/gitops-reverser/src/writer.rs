@@ -106,7 +106,7 @@ struct Turn {
 }
 
 enum Step {
-    Turn(Turn),
+    Turn(Box<Turn>),
     Finished(Box<Finished>),
 }
 
@@ -115,7 +115,7 @@ impl Phase {
     async fn next(&mut self) -> Step {
         let step = match self {
             Self::Gathering => std::future::pending().await,
-            Self::Queued(turn) => Step::Turn(turn.await),
+            Self::Queued(turn) => Step::Turn(Box::new(turn.await)),
             Self::Writing { task, .. } => {
                 Step::Finished(Box::new(task.await.unwrap_or_else(|error| broken(&error))))
             }
@@ -293,7 +293,7 @@ impl Writer {
 
     async fn step(&mut self, step: Step) {
         match step {
-            Step::Turn(turn) => self.begin(turn).await,
+            Step::Turn(turn) => self.begin(*turn).await,
             Step::Finished(finished) => self.finish(*finished).await,
         }
     }

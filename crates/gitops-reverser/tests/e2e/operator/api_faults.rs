@@ -101,7 +101,7 @@ fn whatever_the_api_server_answers_nothing_goes_that_exists_and_all_is_followed_
     watch.response_deadline = PATIENCE;
     watch.streaming_silence = PATIENCE;
     watch.watch_silence = PATIENCE;
-    let mut objects: Vec<Value> = (0..2 * faults.len() + 1)
+    let mut objects: Vec<Value> = (0..=2 * faults.len())
         .map(|round| world.config_map(&format!("old-{round}"), "x"))
         .collect();
     objects.push(world.config_map("web", "x"));

@@ -158,10 +158,10 @@ fn a_namespace_that_does_not_come_to_its_end_is_followed_until_it_is_gone() {
     world.await_mirror(&expected);
     let delete = ["delete", "configmap", "--all", "--wait=false"];
     world.kubectl(&[&here[..], &delete].concat());
-    let path = |name: &str| format!("core/v1/configmaps/{doomed}/{name}.yaml");
+    let file = |name: &str| format!("core/v1/configmaps/{doomed}/{name}.yaml");
     soon("what is gone", || {
         let files: Vec<String> = world.files().into_keys().collect();
-        (files == [path("stuck")])
+        (files == [file("stuck")])
             .then_some(())
             .ok_or(format!("{files:?}"))
     });
@@ -170,7 +170,7 @@ fn a_namespace_that_does_not_come_to_its_end_is_followed_until_it_is_gone() {
     world.run();
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.await_mirror(&expected);
-    assert!(world.files()[&path("stuck")].contains("value: two"));
+    assert!(world.files()[&file("stuck")].contains("value: two"));
 
     let patch = [
         "patch",

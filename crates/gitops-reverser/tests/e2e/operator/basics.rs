@@ -32,10 +32,10 @@ fn a_config_map_appears_changes_and_goes_one_commit_each() {
 #[test]
 fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
     let mut world = Installation::prepare("restart");
-    let pushes = world.folder.path().join("pushes");
-    let note = format!("echo push >> {}", pushes.display());
+    let noted = world.folder.path().join("pushes");
+    let note = format!("echo push >> {}", noted.display());
     world.repository.hook("pre-receive", &note);
-    let pushed = || std::fs::read_to_string(&pushes).unwrap().lines().count();
+    let pushed = || std::fs::read_to_string(&noted).unwrap().lines().count();
     for name in ["a", "b", "c"] {
         world.apply(&world.config_map(name, "x"));
     }
@@ -66,10 +66,10 @@ fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
     assert_eq!(world.commits(), 2, "what happened meanwhile is one commit");
     let changed = ["show", "--no-renames", "--name-status", "--format=", "main"];
     let changed = world.repository.git(&changed);
-    let changes: Vec<String> = [("D", "a"), ("M", "b"), ("A", "d")]
+    let expected: Vec<String> = [("D", "a"), ("M", "b"), ("A", "d")]
         .map(|(how, name)| format!("{how}\tclusters/prod/{}", world.path(name)))
         .into();
-    assert_eq!(changed.lines().collect::<Vec<_>>(), changes);
+    assert_eq!(changed.lines().collect::<Vec<_>>(), expected);
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
 }
 
