@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::discovering::Served;
 use crate::telemetry::Telemetry;
-use crate::telemetry::facts::{EventProcessed, ObjectsListed};
+use crate::telemetry::facts::{EventProcessed, ObjectListed};
 use crate::telemetry::labels::{Gvk, ObjectScope, TypeLabels};
 use crate::telemetry::state::OperatorState;
 use crate::watch::{Observation, Scope};
@@ -139,10 +139,7 @@ pub(super) fn note(
     };
     let (event, json) = match observation {
         Observation::Seen { live: false, .. } => {
-            return telemetry.emit(ObjectsListed {
-                of: &of,
-                objects: 1,
-            });
+            return telemetry.emit(ObjectListed { of: &of });
         }
         Observation::Seen { object, added, .. } => {
             (if *added { "ADDED" } else { "MODIFIED" }, object)
@@ -154,7 +151,7 @@ pub(super) fn note(
         | Observation::Lost { .. } => return,
     };
     // The name is only for the log, and reading the object a second time is not worth it.
-    let (namespace, name) = if tracing::enabled!(tracing::Level::TRACE) {
+    let (namespace, name) = if EventProcessed::is_logged() {
         name_in(scope, json)
     } else {
         (None, String::new())

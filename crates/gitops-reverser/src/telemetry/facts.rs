@@ -15,7 +15,7 @@ pub use self::admission::{
 pub use self::attribution::{AuthorMapRead, AuthorRefused, ChangesAttributed, RecordsEvicted};
 pub use self::process::{LogLevelChanged, Serving, Started, Stopping, WorkLeftBehind};
 pub use self::reading::{
-    ConfigurationUnreadable, DiscoveryFailed, EventProcessed, ObjectsListed, ObjectsUnreadable,
+    ConfigurationUnreadable, DiscoveryFailed, EventProcessed, ObjectListed, ObjectsUnreadable,
 };
 pub use self::record_store::{
     RecordNotShared, RecordStoreFailed, RecordStoreWorks, RecordUnreadable,

@@ -6,7 +6,7 @@ use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 use super::facts::{
     AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
     CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DestinationInSync,
-    DiscoveryFailed, EventProcessed, LeaseFailed, MarkerConflict, NobodyAsked, ObjectsListed,
+    DiscoveryFailed, EventProcessed, LeaseFailed, MarkerConflict, NobodyAsked, ObjectListed,
     PushRetried, RecordNotShared, RecordStoreFailed, RecordStoreWorks, RecordUnreadable, Serving,
     Started, Stopping, WebhookNotRegistered, WebhookRegistered,
 };
@@ -38,10 +38,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         paths: "/metrics",
         address: ([127, 0, 0, 1], 8080).into(),
     });
-    telemetry.emit(ObjectsListed {
-        of: &deployments,
-        objects: 500,
-    });
+    telemetry.emit(ObjectListed { of: &deployments });
     telemetry.emit(EventProcessed {
         of: &nodes,
         event: "ADDED",
@@ -161,7 +158,7 @@ fn every_fact_counts_under_the_documented_names() {
     let scrape = scrape(&registry);
     let on_branch = r#"{repo="https://git.example.com/a.git",branch="main"}"#;
     for series in [
-        r#"objects_scanned_total{gvk="apps/v1/Deployment",scope="Namespaced"} 500"#,
+        r#"objects_scanned_total{gvk="apps/v1/Deployment",scope="Namespaced"} 1"#,
         r#"objects_scanned_total{gvk="v1/Node",scope="Cluster"} 1"#,
         r#"objects_written_total{gvk="apps/v1/Deployment",scope="Namespaced"} 3"#,
         r#"objects_written_total{gvk="v1/Node",scope="Cluster"} 1"#,

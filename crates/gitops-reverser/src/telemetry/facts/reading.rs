@@ -1,33 +1,26 @@
 //! What is read of the cluster.
 
 use reverser_core::object_key::TypeKey;
-use tracing::{debug, trace, warn};
+use tracing::{trace, warn};
 
 use super::Fact;
 use crate::telemetry::labels::TypeLabels;
 use crate::telemetry::metrics::Metrics;
 
-/// A page of a list, or a whole one, was read.
+/// An object was read from a list.
 #[derive(Debug)]
-pub struct ObjectsListed<'a> {
+pub struct ObjectListed<'a> {
     /// Of which type.
     pub of: &'a TypeLabels,
-    /// How many.
-    pub objects: usize,
 }
 
-impl Fact for ObjectsListed<'_> {
+impl Fact for ObjectListed<'_> {
     fn log(&self) {
-        debug!(
-            gvk = self.of.gvk(),
-            objects = self.objects,
-            "objects listed"
-        );
+        trace!(gvk = self.of.gvk(), "object listed");
     }
 
     fn count(&self, metrics: &Metrics) {
-        let scanned = metrics.objects_scanned.get_or_create(self.of);
-        scanned.inc_by(self.objects as u64);
+        metrics.objects_scanned.get_or_create(self.of).inc();
     }
 }
 
@@ -42,6 +35,13 @@ pub struct EventProcessed<'a> {
     pub namespace: Option<&'a str>,
     /// The name of the object.
     pub name: &'a str,
+}
+
+impl EventProcessed<'_> {
+    /// Whether anybody reads its name.
+    pub fn is_logged() -> bool {
+        tracing::enabled!(tracing::Level::TRACE)
+    }
 }
 
 impl Fact for EventProcessed<'_> {
