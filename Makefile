@@ -22,7 +22,7 @@ build: ## Build the release binary: target/release/gitops-reverser
 .PHONY: test
 test: setup ## Run all tests and the demo, against a real Kubernetes API server and real Git servers
 	@hack/test.sh $(ARGS)
-	@if [ -z '$(ARGS)' ]; then '$(call target,debug)' demo --once; fi
+	@if [ -z '$(ARGS)' ]; then $(MAKE) demo ARGS=--once; fi
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, in seconds
