@@ -244,6 +244,7 @@ impl Writer {
             message => {
                 if let Some(state) = self.destinations.get_mut(&id) {
                     state.take(message, now, since);
+                    state.note_full(&self.settings.limits, now);
                 }
             }
         }

@@ -53,12 +53,14 @@ impl TransitionLog {
     }
 
     /// Until when it is worth waiting for the names of changes, if that is later than a given time.
+    /// What changed after that time is not waited for: there would be no end of it.
     #[must_use]
     pub fn worth_waiting(&self, due: Instant, grace: Duration) -> Instant {
         let mut young = self
             .0
             .iter()
             .rev()
+            .skip_while(|change| change.at > due)
             .take_while(|change| change.at + grace > due);
         let nameless = young.find(|change| !change.origin.is_settled());
         nameless.map_or(due, |change| change.at + grace)

@@ -44,6 +44,8 @@ struct Waiting {
     last: Instant,
     files: usize,
     bytes: usize,
+    /// Since when it has enough.
+    full: Option<Instant>,
 }
 
 impl Window {
@@ -54,10 +56,20 @@ impl Window {
             last: now,
             files: 0,
             bytes: 0,
+            full: None,
         });
         waiting.last = now;
         waiting.files += 1;
         waiting.bytes += bytes;
+    }
+
+    /// Notes that the batch has enough by now, if it has: what comes later does not put off its end.
+    pub fn note_full(&mut self, limits: &Limits, now: Instant) {
+        if let Some(waiting) = &mut self.waiting
+            && (waiting.files >= limits.max_files || waiting.bytes >= limits.max_bytes)
+        {
+            waiting.full.get_or_insert(now);
+        }
     }
 
     /// When the batch ends, and why; nothing while there is none.
@@ -68,12 +80,13 @@ impl Window {
             last,
             files,
             bytes,
+            full,
         } = self.waiting?;
         if files >= limits.max_files {
-            return Some((last, FlushCause::Files));
+            return Some((full.unwrap_or(last), FlushCause::Files));
         }
         if bytes >= limits.max_bytes {
-            return Some((last, FlushCause::Bytes));
+            return Some((full.unwrap_or(last), FlushCause::Bytes));
         }
         let (quiet, old) = (last + limits.quiet, first + limits.max_wait);
         Some(if quiet <= old {
@@ -103,6 +116,7 @@ impl Window {
                 last: new.last,
                 files: old.files + new.files,
                 bytes: old.bytes + new.bytes,
+                full: old.full.or(new.full),
             }),
             (old, new) => old.or(new),
         };
@@ -141,6 +155,20 @@ mod tests {
         assert_eq!(
             window.due(&LIMITS),
             Some((start + milliseconds(500), FlushCause::Quiet))
+        );
+    }
+
+    #[test]
+    fn what_comes_after_it_has_enough_does_not_put_off_a_batch() {
+        let (start, mut window) = (Instant::now(), Window::default());
+        for index in 0..300 {
+            let now = start + milliseconds(index);
+            window.add(1, now);
+            window.note_full(&LIMITS, now);
+        }
+        assert_eq!(
+            window.due(&LIMITS),
+            Some((start + milliseconds(199), FlushCause::Files))
         );
     }
 

@@ -256,6 +256,12 @@ impl DestinationState {
         }
     }
 
+    /// Notes when its batch had enough.
+    pub(super) fn note_full(&mut self, limits: &Limits, now: Instant) {
+        let limits = self.limits(limits);
+        self.window.note_full(&limits, now);
+    }
+
     /// When its batch is to be written.
     pub(super) fn due(&self, limits: &Limits, grace: Duration) -> Option<Instant> {
         if self.pending {

@@ -368,6 +368,12 @@ fn a_change_without_a_name_is_waited_for_and_only_for_the_grace() {
         "inside the quiet time"
     );
     assert_eq!(log.worth_waiting(now, Duration::ZERO), now);
+    let early = start + Duration::from_millis(50);
+    assert_eq!(
+        log.worth_waiting(early, grace),
+        early,
+        "what comes after the end of a batch is waited for by the next"
+    );
 }
 
 #[test]
