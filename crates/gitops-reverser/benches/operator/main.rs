@@ -200,6 +200,13 @@ fn restart(world: &World, objects: usize, table: &mut Table) {
         &format!("{} for the list alone", seconds(floor)),
         &table::ratio(took, floor, 1.5),
     );
+    let Cost { own, children } = running.cost();
+    table.row(
+        "CPU for the restart",
+        &seconds(own),
+        &format!("git {} beside it", seconds(children)),
+        "",
+    );
     peak(objects, &running, "peak memory of the restart", table);
     running.stop();
 }
