@@ -79,6 +79,8 @@ pub struct Mirror {
     tip: Option<Tip>,
     /// Something in the clone was found to be damaged.
     damaged: bool,
+    /// A push failed because of that, and none has succeeded since.
+    damaged_before: bool,
     lock: File,
 }
 
@@ -125,6 +127,7 @@ impl Mirror {
             clone,
             tip: None,
             damaged: false,
+            damaged_before: false,
             lock,
         })
     }

@@ -88,8 +88,8 @@ pub(crate) enum Verdict {
     Pushed,
     /// The branch moved; where to is not known yet.
     Stale,
-    /// The clone lacks an object that it should have.
-    LocalDamage,
+    /// The clone lacks an object that it should have, going by these words.
+    LocalDamage(String),
     Refused(Refusal),
     /// Refused in a way that also a branch moving at that moment would explain.
     RefusedOrStale(Refusal),
@@ -123,7 +123,7 @@ fn judge_rejection(word: &str, stderr: &str) -> Verdict {
         || stderr.contains("unresolved delta")
         || says_local_damage(stderr)
     {
-        return Verdict::LocalDamage;
+        return Verdict::LocalDamage(word.to_owned());
     }
     let refusal = classify_refusal(word, stderr);
     match refusal.kind {
@@ -146,7 +146,7 @@ fn judge_silence(finished: &Finished) -> Verdict {
         return Verdict::Refused(refusal);
     }
     if says_local_damage(stderr) {
-        return Verdict::LocalDamage;
+        return Verdict::LocalDamage(summary(stderr));
     }
     match classify_failure(stderr) {
         Some(failure) if failed_before_sending(&failure, stderr) => Verdict::Failed(failure),

@@ -25,10 +25,16 @@ impl Mirror {
                 Verdict::Pushed => return Ok(self.pushed(prepared.head)),
                 Verdict::Refused(refusal) => return Ok(PushOutcome::Refused(refusal)),
                 Verdict::Failed(failure) => return Ok(failure.into()),
-                Verdict::LocalDamage => {
+                Verdict::LocalDamage(words) => {
                     // Whichever object it is, the clone is made anew and contents are staged again.
                     self.damaged = true;
                     self.staged.clear()?;
+                    // Where a fresh one does not help, it is the server that lacks something.
+                    if std::mem::replace(&mut self.damaged_before, true) {
+                        return Ok(PushOutcome::Unknown {
+                            reason: format!("the server says of a fresh clone's push: {words}"),
+                        });
+                    }
                     return Ok(PushOutcome::Stale {
                         tip: prepared.base.branch(),
                     });
@@ -100,6 +106,7 @@ impl Mirror {
         let noted = self.clone.as_ref().map(|clone| clone.set_tip(head));
         self.damaged |= noted.is_some_and(|noted| noted.is_err());
         crash_point("push: confirmed");
+        self.damaged_before = false;
         self.tip = Some(Tip::Branch(head));
         PushOutcome::Pushed { tip: head }
     }

@@ -56,7 +56,7 @@ fn short(verdict: &Verdict) -> String {
         Verdict::Ambiguous(_) => "ambiguous".to_owned(),
         Verdict::Pushed => "pushed".to_owned(),
         Verdict::Stale => "stale".to_owned(),
-        Verdict::LocalDamage => "local damage".to_owned(),
+        Verdict::LocalDamage(_) => "local damage".to_owned(),
     }
 }
 
