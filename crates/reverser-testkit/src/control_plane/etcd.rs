@@ -1,6 +1,7 @@
 use std::ops::Deref;
 
 use http::Request;
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use super::blocking;
@@ -67,6 +68,19 @@ impl Etcd {
         })
     }
 
+    /// Writes any bytes where an API server keeps an object, for instance at
+    /// `/registry/configmaps/shop/web`.
+    pub fn put(&self, key: &str, value: &[u8]) -> Result<(), EtcdError> {
+        let order = json!({"key": bytes(key.as_bytes()), "value": bytes(value)});
+        blocking::run(async || self.call("/v3/kv/put", &order).await.map(drop))
+    }
+
+    /// Removes what is at a key.
+    pub fn delete(&self, key: &str) -> Result<(), EtcdError> {
+        let order = json!({"key": bytes(key.as_bytes())});
+        blocking::run(async || self.call("/v3/kv/deleterange", &order).await.map(drop))
+    }
+
     /// etcd speaks JSON beside gRPC, so the client that is there anyway will do.
     async fn call(&self, path: &'static str, body: &Value) -> Result<Value, EtcdError> {
         let failed = |source| EtcdError::Call {
@@ -82,6 +96,11 @@ impl Etcd {
     pub(super) fn component(&self) -> &Component {
         &self.component
     }
+}
+
+/// Bytes as JSON has them.
+fn bytes(bytes: &[u8]) -> ByteString {
+    ByteString(bytes.to_vec())
 }
 
 impl Deref for Etcd {
