@@ -8,7 +8,7 @@
 //!   empties Git. What is told once they stand again is another installation's configuration; so is
 //!   what is told once others stand in their place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
 use crate::api_read::ANSWER;
-use crate::identity::Id;
+use crate::identity::{Id, RuleId};
 use crate::routing::{Configuration, OwnKind, Unreadable, has_written};
 
 /// Why our own objects cannot be read.
@@ -37,6 +37,9 @@ pub use trouble::Trouble;
 const SETTLE: Duration = Duration::from_millis(50);
 /// How soon a question that got no answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// So many deleted rules are remembered. What a rule left behind is decided as soon as it is gone.
+const DELETED_RULES: usize = 1_000;
 
 /// One step of following a kind.
 enum Step<K> {
@@ -131,19 +134,17 @@ pub async fn follow(
         let found = tokio::time::timeout(ANSWER, definitions(&client)).await;
         let found = found.unwrap_or_else(|late| Err(kube::Error::Service(late.into())));
         unanswered = found.is_err();
-        match found {
-            Ok(found) => match definitions_known.meet(found) {
-                Met::TheSame => {}
-                Met::Others => gathered.configuration.installation += 1,
-                Met::None => continue,
-            },
+        let told_now = match found {
+            Ok(found) => gathered.under(definitions_known.meet(found)),
             Err(error) => {
                 trouble.of_request("the definitions of the four kinds", &error);
-                continue;
+                None
             }
-        }
-        let configuration = Arc::new(gathered.configuration.clone());
-        if told.send(Some(configuration)).is_err() {
+        };
+        let Some(configuration) = told_now else {
+            continue;
+        };
+        if told.send(Some(Arc::new(configuration))).is_err() {
             return;
         }
         news = false;
@@ -161,6 +162,16 @@ impl Gathered {
         self.listed.iter().all(|listed| *listed)
     }
 
+    /// What is to be told under the definitions that stand now, if anything is.
+    fn under(&mut self, met: Met) -> Option<Configuration> {
+        match met {
+            Met::TheSame => {}
+            Met::Others => self.configuration.installation += 1,
+            Met::None => return None,
+        }
+        Some(self.configuration.clone())
+    }
+
     /// Takes a change; tells whether it may be one for anybody but us, who write statuses.
     fn take(&mut self, change: Change) -> bool {
         let Self {
@@ -173,8 +184,9 @@ impl Gathered {
             watch_rules,
             cluster_rules,
             unreadable,
+            deleted_rules,
             namespaces,
-            ..
+            installation: _,
         } = configuration;
         let (kind, taken) = match change {
             Change::Repo(step) => (0, apply(OwnKind::Repo, repos, unreadable, step, is_same)),
@@ -186,10 +198,12 @@ impl Gathered {
                 (1, apply(kind, destinations, unreadable, step, is_same))
             }
             Change::WatchRule(step) => {
+                note_deleted(deleted_rules, &step, |id| RuleId::Watch(id.clone()));
                 let kind = OwnKind::WatchRule;
                 (2, apply(kind, watch_rules, unreadable, step, is_same))
             }
             Change::ClusterRule(step) => {
+                note_deleted(deleted_rules, &step, |id| RuleId::Cluster(id.name.clone()));
                 let mut rules = std::mem::take(cluster_rules)
                     .into_iter()
                     .map(|(name, rule)| (Id::new("", name), rule))
@@ -251,6 +265,27 @@ fn is_same<K: Resource>(one: &K, other: &K) -> bool {
         && one.labels == other.labels
         && one.annotations == other.annotations
         && one.deletion_timestamp == other.deletion_timestamp
+}
+
+/// Remembers which rules were seen to be deleted. One that a list merely lacks was perhaps deleted by
+/// nobody: a backup was restored, or the answer is not true.
+fn note_deleted<K>(deleted: &mut BTreeSet<RuleId>, step: &Step<K>, rule: impl Fn(&Id) -> RuleId) {
+    match step {
+        Step::Deleted(id) => {
+            if deleted.len() >= DELETED_RULES {
+                deleted.clear();
+            }
+            deleted.insert(rule(id));
+        }
+        Step::Applied(id, _) => {
+            deleted.remove(&rule(id));
+        }
+        Step::Restarted(all) => {
+            for id in all.keys() {
+                deleted.remove(&rule(id));
+            }
+        }
+    }
 }
 
 /// Takes a step of a kind.
@@ -384,7 +419,7 @@ struct KnownDefinitions {
     interrupted: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Met {
     /// Rules that are not there any more were deleted by somebody.
     TheSame,
@@ -412,66 +447,4 @@ impl KnownDefinitions {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_status_of_our_own_is_no_news_and_anything_else_is() {
-        let seen = |change: &dyn Fn(&mut serde_json::Value)| {
-            let mut object = json!({
-                "apiVersion": "configbutler.ai/v1alpha1",
-                "kind": "GitDestination",
-                "metadata": {"name": "prod", "namespace": "shop", "uid": "1", "generation": 1},
-                "spec": {"repoRef": {"name": "repo"}, "branch": "main", "baseFolder": "prod"},
-            });
-            change(&mut object);
-            let read = serde_json::from_value(object).unwrap();
-            Change::Destination(Step::Applied(Id::new("shop", "prod"), Ok(Arc::new(read))))
-        };
-        let status = |commit: &'static str| {
-            move |object: &mut serde_json::Value| {
-                object["status"] = json!({"lastPushedCommit": commit});
-            }
-        };
-        let mut gathered = Gathered::default();
-        assert!(gathered.take(seen(&|_| {})), "it is new");
-        assert!(gathered.take(seen(&status("c0ffee"))), "it has written");
-        assert!(!gathered.take(seen(&status("decade"))));
-        let destination = &gathered.configuration.destinations[&Id::new("shop", "prod")];
-        let status_kept = destination.status.as_ref().unwrap();
-        assert_eq!(status_kept.last_pushed_commit.as_deref(), Some("decade"));
-        for (field, value) in [
-            ("generation", json!(2)),
-            ("annotations", json!({"a": "b"})),
-            ("labels", json!({"a": "b"})),
-            ("deletionTimestamp", json!("2026-01-01T00:00:00Z")),
-            ("uid", json!("2")),
-        ] {
-            let changed = seen(&|object| {
-                status("decade")(object);
-                object["metadata"][field] = value.clone();
-            });
-            assert!(gathered.take(changed), "{field}");
-            gathered.take(seen(&status("decade")));
-        }
-        let id = Id::new("shop", "prod");
-        assert!(gathered.take(Change::Destination(Step::Deleted(id))));
-    }
-
-    #[test]
-    fn definitions_that_were_replaced_unseen_are_another_installation() {
-        let uids = |uids: &[&str]| Some(uids.iter().map(ToString::to_string).collect());
-        let mut known = KnownDefinitions::default();
-        assert_eq!(known.meet(uids(&["a", "b"])), Met::TheSame);
-        assert_eq!(known.meet(uids(&["a", "b"])), Met::TheSame);
-        // `kubectl replace --force`, while the watch of rules was disconnected.
-        assert_eq!(known.meet(uids(&["a", "c"])), Met::Others);
-        assert_eq!(known.meet(uids(&["a", "c"])), Met::TheSame);
-        assert_eq!(known.meet(None), Met::None);
-        assert_eq!(known.meet(None), Met::None);
-        assert_eq!(known.meet(uids(&["a", "c"])), Met::Others);
-        assert_eq!(known.meet(uids(&["a", "c"])), Met::TheSame);
-    }
-}
+mod tests;

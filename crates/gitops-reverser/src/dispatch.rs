@@ -36,9 +36,9 @@ use reverser_core::selection::Reach;
 pub use self::knowledge::Knowledge;
 use self::object_state::{Name, ObjectState};
 use self::origins::{Sight, Written};
-use self::sent::{Content, selected_destinations};
+use self::sent::{Content, selected_destinations, together};
 pub use self::sent::{Effect, ToWriter};
-use self::unreadable::Unreadable;
+use self::unreadable::{Bad, Gaps, OfList};
 use crate::attribution::Attribution;
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Route, Routing};
@@ -67,6 +67,8 @@ struct TypeState {
     complete: CompleteScopes,
     /// Why nothing is known of a scope.
     lost: BTreeMap<ScopeKey, String>,
+    /// Why nothing is known of some namespaces of a scope that is known otherwise.
+    gaps: BTreeMap<ScopeKey, Gaps>,
     /// The scopes that are watched; nothing until that is decided.
     watched: Option<BTreeSet<ScopeKey>>,
     /// Destinations that want what they were not sent, because its content is not kept: until the
@@ -84,7 +86,7 @@ struct TypeState {
 struct Underway {
     listing: Listing,
     seen: HashSet<Name>,
-    unreadable: Unreadable,
+    unreadable: OfList,
     /// After a loss the cluster may have gone back in time (a restored backup): then the list is
     /// true as it is, although its versions are older than those that were known.
     accepts_older: bool,
@@ -125,7 +127,7 @@ impl Dispatcher {
                 let underway = Underway {
                     listing: Listing::start(key.clone()),
                     seen: HashSet::new(),
-                    unreadable: Unreadable::default(),
+                    unreadable: OfList::default(),
                     accepts_older: state.lost.contains_key(&key),
                 };
                 state.listings.insert(key, underway);
@@ -144,13 +146,14 @@ impl Dispatcher {
             }
             Observation::Gone { object } => self.forget(scope, &key, &object, &mut effects),
             Observation::Undecodable { name, reason } => {
-                self.cannot_read(&key, unreadable::sentence(name, &reason), &mut effects);
+                self.cannot_read(&key, &Bad::new(name, reason), &mut effects);
             }
             Observation::Listed(outcome) => self.end_list(key, outcome, &mut effects),
             Observation::Lost { message, .. } => {
                 state.listings.remove(&key);
                 state.complete.revoke(&key);
                 state.awaiting.retain(|(scope, _)| *scope != key);
+                state.gaps.remove(&key);
                 state.lost.insert(key.clone(), message);
                 self.tell_knowledge(&key.type_key, &mut effects);
             }
@@ -186,12 +189,13 @@ impl Dispatcher {
         forget.collect()
     }
 
-    /// Scopes of which some objects could not be read: a later list may go better.
+    /// Types of which some objects could not be read: a later list may go better.
     #[must_use]
     pub fn partly_read(&self) -> BTreeSet<TypeKey> {
         let partial = self.types.iter().filter(|(_, state)| {
             let mut reasons = state.lost.values();
-            reasons.any(|reason| reason.starts_with(unreadable::PARTLY_READ))
+            !state.gaps.is_empty()
+                || reasons.any(|reason| reason.starts_with(unreadable::PARTLY_READ))
         });
         partial.map(|(type_key, _)| type_key.clone()).collect()
     }
@@ -277,7 +281,11 @@ impl Dispatcher {
     /// How many scopes could not be listed completely.
     #[must_use]
     pub fn unknown_scopes(&self) -> usize {
-        self.types.values().map(|state| state.lost.len()).sum()
+        let of_type = |state: &TypeState| {
+            let gaps = state.gaps.values().map(Gaps::len);
+            state.lost.len() + gaps.sum::<usize>()
+        };
+        self.types.values().map(of_type).sum()
     }
 
     /// Scopes that are not watched any more are not known any more.
@@ -292,6 +300,7 @@ impl Dispatcher {
             state.complete.revoke(&key);
             state.awaiting.retain(|(scope, _)| *scope != key);
             state.lost.remove(&key);
+            state.gaps.remove(&key);
             self.tell_knowledge(&key.type_key, &mut effects);
         }
         effects
@@ -320,12 +329,14 @@ impl Dispatcher {
         let (object, identity) = match read {
             Ok(read) => read,
             Err(why) => {
-                let sentence = unreadable::sentence(unreadable::name_in(json), &why);
-                return self.cannot_read(key, sentence, effects);
+                return self.cannot_read(key, &Bad::object(json, why), effects);
             }
         };
         let state = self.types.entry(key.type_key.clone()).or_default();
         let name = Name::of(&object);
+        if sight != Sight::Listed {
+            Self::may_be_repaired(state, key, name.namespace(), effects);
+        }
         let mut accepts_older = false;
         if let Some(underway) = state.listings.get_mut(key) {
             underway.seen.insert(name.clone());
@@ -382,7 +393,9 @@ impl Dispatcher {
             let Some(Ok(destination)) = self.routing.destinations.get(id) else {
                 continue;
             };
-            let deletes = operations.delete && !destination.keeps_unselected;
+            let kept = &self.routing.kept;
+            let kept = kept.contain(id, &key.type_key, identity.namespace());
+            let deletes = operations.delete && !kept;
             let proof = DeleteProof::Deselected;
             let origin = origin.of(&mut content);
             effects.push(remove(destination, id, &path, deletes, proof, origin));
@@ -399,9 +412,8 @@ impl Dispatcher {
         let object = match Object::from_json(json, item_of) {
             Ok(object) => object,
             Err(error) => {
-                let name = unreadable::name_in(json);
-                let sentence = unreadable::sentence(name, &error.to_string());
-                return self.cannot_read(key, sentence, effects);
+                let bad = Bad::deleted(json, &error.to_string());
+                return self.cannot_read(key, &bad, effects);
             }
         };
         let Some(state) = self.types.get_mut(&key.type_key) else {
@@ -441,12 +453,24 @@ impl Dispatcher {
         state.complete.revoke(&key);
         state.awaiting.retain(|(scope, _)| *scope != key);
         state.resending.clear();
-        match (outcome, listing.finish()) {
-            (ListOutcome::Complete, Listed::Complete(proof)) => {
-                state.complete.insert(proof);
+        state.gaps.remove(&key);
+        let all_told = match outcome {
+            ListOutcome::Complete => true,
+            ListOutcome::Partial { undecodable } => undecodable <= unreadable.count(),
+        };
+        match listing.finish() {
+            Listed::Complete(proof) if all_told => {
                 state.lost.remove(&key);
+                let gaps = unreadable.gaps();
+                if !gaps.is_empty() {
+                    let sentence = unreadable.whole().to_string();
+                    effects.push(Effect::Unreadable(key.clone(), sentence));
+                    state.gaps.insert(key.clone(), gaps);
+                }
                 let in_scope = |name: &Name| {
-                    key.namespace.is_none() || name.namespace() == key.namespace.as_deref()
+                    let there =
+                        key.namespace.is_none() || name.namespace() == key.namespace.as_deref();
+                    there && !proof.leaves_out(name.namespace())
                 };
                 let gone: Vec<Name> = state
                     .objects
@@ -454,19 +478,22 @@ impl Dispatcher {
                     .filter(|name| in_scope(name) && !seen.contains(*name))
                     .cloned()
                     .collect();
+                state.complete.insert(proof);
                 state.asked.clear();
                 let ask_again = std::mem::take(&mut state.ask_again);
+                let mut removals = Vec::new();
                 for name in gone {
                     let proof = DeleteProof::AbsentFromList;
-                    self.drop_object(&type_key, &name, proof, None, effects);
+                    self.drop_object(&type_key, &name, proof, None, &mut removals);
                 }
                 if ask_again {
-                    let lacking = self.reconsider(&type_key, false, effects);
+                    let lacking = self.reconsider(&type_key, false, &mut removals);
                     self.ask_for_list(&type_key, lacking, true, effects);
                 }
+                effects.append(&mut together(removals));
             }
-            (ListOutcome::Partial { .. }, _) | (_, Listed::Partial { .. }) => {
-                let sentence = unreadable.to_string();
+            Listed::Complete(_) | Listed::Partial { .. } => {
+                let sentence = unreadable.whole().to_string();
                 state.lost.insert(key.clone(), sentence.clone());
                 effects.push(Effect::Unreadable(key, sentence));
             }

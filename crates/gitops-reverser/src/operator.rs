@@ -10,6 +10,7 @@ mod everywhere;
 mod observing;
 mod parts;
 mod redacting;
+mod relisting;
 mod settings;
 mod standing_by;
 mod writers;
@@ -34,6 +35,7 @@ use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
 pub use self::redacting::{KeySource, installation_key, key_of_operator};
+use self::relisting::Relisting;
 pub use self::settings::OperatorSettings;
 pub use self::standing_by::{BranchTurns, Replicas};
 use self::standing_by::{Election, Turn};
@@ -55,9 +57,6 @@ const OBSERVATIONS: usize = 1024;
 
 /// So many observations are taken before what follows from them is done.
 const AT_ONCE: usize = 64;
-
-/// How long objects that could not be read are left alone before their type is listed again.
-const LIST_AGAIN: Duration = Duration::from_mins(1);
 
 /// How soon statuses that could not be written are tried again.
 const STATUS_RETRY: Duration = Duration::from_secs(5);
@@ -151,9 +150,8 @@ pub async fn run_between(
     // writer to take a change, would wait for ever. Only news is reported.
     let (reports_tx, reports) = mpsc::unbounded_channel();
     if let Some(name) = settings.attribution.author_map.clone() {
-        let (client, common) = (client.clone(), common.clone());
+        let (client, common, telemetry) = (client.clone(), common.clone(), telemetry.clone());
         let tell = move |authors| common.set_authors(authors);
-        let telemetry = telemetry.clone();
         parts.spawn(
             "the follower of authors' names",
             crate::attribution::follow_author_map(client, name, telemetry, tell),
@@ -198,6 +196,7 @@ pub async fn run_between(
         namespaces_first,
         one_by_one: HashSet::new(),
         everywhere: Everywhere::new(settings.discovery_refresh),
+        relisting: Relisting::new(settings.discovery_refresh),
         statuses,
         telemetry,
         progress,
@@ -248,6 +247,7 @@ struct Operator {
     /// Types that may not, or need not, be watched everywhere.
     one_by_one: HashSet<TypeKey>,
     everywhere: Everywhere,
+    relisting: Relisting,
     statuses: watch::Sender<Statuses>,
     telemetry: Telemetry,
     progress: Arc<Progress>,
@@ -262,7 +262,6 @@ impl Operator {
         parts: &mut Parts,
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), OperatorError> {
-        let mut partly_read = tokio::time::interval(LIST_AGAIN);
         let mut rounds = tokio::time::interval(ROUND);
         // It may be down since before this replica leads.
         inputs.store_trouble.mark_changed();
@@ -293,13 +292,9 @@ impl Operator {
                 // A quiet loop shows that it goes round.
                 _ = rounds.tick() => {
                     self.writers.end_unused(Instant::now());
+                    self.list_partly_read_again();
                     if self.redaction.is_missing() {
                         self.route().await;
-                    }
-                }
-                _ = partly_read.tick() => {
-                    for type_key in self.dispatcher.partly_read() {
-                        self.list_again(&type_key);
                     }
                 }
                 next = self.everywhere.next() => match next {
@@ -519,11 +514,19 @@ impl Operator {
                     self.writers.tell(&target, told).await;
                 }
                 Effect::ListAgain(type_key) => self.list_again(&type_key),
+                Effect::ListSoon(type_key) => self.relisting.hurry(&type_key, Instant::now()),
                 Effect::Unreadable(scope, sentence) => self.telemetry.emit(ObjectsUnreadable {
                     type_key: &scope.type_key,
                     sentence: &sentence,
                 }),
             }
+        }
+    }
+
+    fn list_partly_read_again(&mut self) {
+        let partly_read = self.dispatcher.partly_read();
+        for type_key in self.relisting.due(partly_read, Instant::now()) {
+            self.list_again(&type_key);
         }
     }
 

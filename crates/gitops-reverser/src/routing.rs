@@ -6,6 +6,7 @@
 
 mod access;
 mod destinations;
+mod kept;
 mod rules;
 mod unreadable;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use reverser_core::selection::{Exclusions, RulePart};
 use reverser_git::{BranchName, PushOptions, RemoteUrl, Scheme};
 
 pub(crate) use self::destinations::has_written;
+pub use self::kept::Kept;
 pub use self::unreadable::{OwnKind, Unreadable};
 use crate::identity::{Id, RuleId};
 use crate::settings::AllowedRepoUrls;
@@ -44,6 +46,8 @@ pub struct Configuration {
     pub cluster_rules: BTreeMap<String, Arc<ClusterWatchRule>>,
     /// Those of the four kinds that cannot be read, although the API server took them.
     pub unreadable: BTreeMap<(OwnKind, Id), Unreadable>,
+    /// Rules that were seen to be deleted, which a person did on purpose.
+    pub deleted_rules: BTreeSet<RuleId>,
     /// The namespaces.
     pub namespaces: BTreeMap<String, Labels>,
     /// Counts how often our own definitions were gone: rules that vanished with them were deleted by
@@ -115,9 +119,6 @@ pub struct Destination {
     pub marked: MarkedFolder,
     /// Whether writing is stopped.
     pub suspend: bool,
-    /// Whether a rule that exists is refused: then nobody knows what it would select, and no file is
-    /// deleted because nothing selects it.
-    pub keeps_unselected: bool,
     /// How its repository is pushed to.
     pub push: PushSettings,
     /// How its commits look.
@@ -152,7 +153,6 @@ impl Destination {
             acknowledged: None,
             marked: MarkedFolder::default(),
             suspend: false,
-            keeps_unselected: false,
             push: PushSettings {
                 max_wait: None,
                 max_files: None,
@@ -279,6 +279,10 @@ pub struct Routing {
     pub rules: BTreeMap<RuleId, Result<Rule, Refusal>>,
     /// Every type that is wanted.
     pub needs: BTreeMap<TypeKey, Need>,
+    /// What stays because a refused rule may have written it.
+    pub kept: Kept,
+    /// Rules that were seen to be deleted.
+    pub deleted_rules: BTreeSet<RuleId>,
 }
 
 impl Routing {
@@ -289,7 +293,10 @@ impl Routing {
         catalogue: &Catalogue,
         options: &RoutingOptions,
     ) -> Self {
-        let mut routing = Self::default();
+        let mut routing = Self {
+            deleted_rules: configuration.deleted_rules.clone(),
+            ..Self::default()
+        };
         for (id, repo) in &configuration.repos {
             routing
                 .repos

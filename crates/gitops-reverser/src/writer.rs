@@ -24,6 +24,7 @@ mod refusals;
 mod settings;
 mod state;
 mod turns;
+mod unwritten;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +55,8 @@ use crate::telemetry::labels::{BranchLabels, DestinationLabels};
 const LAST_ATTEMPTS: usize = 5;
 /// So long a batch that is to be the last waits for its turn.
 const LAST_TURN: Duration = Duration::from_secs(3);
+/// After so many attempts in a row under which the branch moved, somebody has to be told.
+const MOVES_UNTIL_TOLD: u32 = 5;
 /// After so many pushes what was staged for them is cleared away.
 const PUSHES_UNTIL_CLEARED: usize = 50;
 
@@ -84,6 +87,8 @@ pub struct Writer {
     /// Nothing where nobody else writes, and before the writer runs.
     lease: Option<BranchLease>,
     turns: Turns,
+    /// What waits is to be written now or never.
+    is_ending: bool,
 }
 
 /// What a writer is waiting for, beside changes.
@@ -93,11 +98,7 @@ enum Phase {
     /// For its turn.
     Queued(BoxFuture<'static, Turn>),
     /// For an attempt to end.
-    Writing {
-        task: JoinHandle<Finished>,
-        /// Given back when the attempt has ended.
-        _permits: Permits,
-    },
+    Writing(JoinHandle<Finished>),
 }
 
 struct Turn {
@@ -116,7 +117,7 @@ impl Phase {
         let step = match self {
             Self::Gathering => std::future::pending().await,
             Self::Queued(turn) => Step::Turn(Box::new(turn.await)),
-            Self::Writing { task, .. } => {
+            Self::Writing(task) => {
                 Step::Finished(Box::new(task.await.unwrap_or_else(|error| broken(&error))))
             }
         };
@@ -157,6 +158,7 @@ impl Writer {
             last_look: None,
             lease: None,
             turns: Turns::default(),
+            is_ending: false,
         }
     }
 
@@ -201,6 +203,7 @@ impl Writer {
 
     /// Writes what is waiting before the process ends.
     async fn last_attempts(&mut self) {
+        self.is_ending = true;
         for _ in 0..LAST_ATTEMPTS {
             while !matches!(self.phase, Phase::Gathering) {
                 let in_vain = matches!(self.phase, Phase::Queued(_)).then_some(LAST_TURN);
@@ -341,13 +344,11 @@ impl Writer {
             has_pushed: self.has_pushed,
             pushes: 0,
             gate: self.lease.as_ref().map(BranchLease::gate),
+            permits,
+            paced: !self.is_ending,
         };
         self.common.show_attempt(&self.target, true);
-        let task = tokio::task::spawn_blocking(move || attempt.run());
-        self.phase = Phase::Writing {
-            task,
-            _permits: permits,
-        };
+        self.phase = Phase::Writing(tokio::task::spawn_blocking(move || attempt.run()));
     }
 
     /// All destinations of a writer have one repository, and with it the same options.
@@ -364,10 +365,10 @@ impl Writer {
             end,
             jobs,
             pushes,
+            permits,
         } = finished;
         self.mirror = mirror;
         self.common.show_attempt(&self.target, false);
-        self.repo.spend(pushes);
         let pushed = jobs.iter().any(|job| job.done.pushed.is_some());
         self.has_pushed |= pushed;
         // Those that went while it ran may have been counted for since.
@@ -385,16 +386,7 @@ impl Writer {
                 self.is_content();
             }
             End::NotOurTurn => self.was_refused(jobs),
-            End::Moved => {
-                self.put_back(jobs);
-                self.moves += 1;
-                self.must_fetch = true;
-                self.not_before = Some(Instant::now() + after_moves(self.moves));
-                self.common.telemetry.emit(BranchMoved {
-                    branch: &self.labels,
-                    attempt: self.moves as usize,
-                });
-            }
+            End::Moved => self.moved(jobs),
             End::Failed(refusal) => {
                 self.put_back(jobs);
                 self.fail(&refusal);
@@ -408,6 +400,34 @@ impl Writer {
         }
         self.show_depth(pushed);
         self.report_all();
+        drop(permits);
+    }
+
+    /// Somebody else moved the branch: the batch is written on the new tip. If that never comes to an
+    /// end, it is told.
+    fn moved(&mut self, jobs: Vec<Job>) {
+        self.moves += 1;
+        self.must_fetch = true;
+        let after = after_moves(self.moves);
+        self.not_before = Some(Instant::now() + after);
+        self.common.telemetry.emit(BranchMoved {
+            branch: &self.labels,
+            attempt: self.moves as usize,
+        });
+        let planned: Vec<(Id, usize)> = jobs
+            .iter()
+            .map(|job| (job.id.clone(), job.done.planned))
+            .collect();
+        self.put_back(jobs);
+        if self.moves < MOVES_UNTIL_TOLD {
+            return;
+        }
+        let refusal = refusals::moves(self.moves);
+        for (id, files) in planned.into_iter().filter(|(_, files)| *files > 0) {
+            if let Some(state) = self.destinations.get_mut(&id) {
+                state.cannot_keep_up(files, &refusal);
+            }
+        }
     }
 
     fn take_results(&mut self, jobs: Vec<Job>) {
@@ -526,5 +546,6 @@ fn broken(error: &tokio::task::JoinError) -> Finished {
         }),
         jobs: Vec::new(),
         pushes: 0,
+        permits: None,
     }
 }

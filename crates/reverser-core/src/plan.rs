@@ -137,6 +137,13 @@ impl Prunable {
         }
     }
 
+    /// Whether there is a place where files may go.
+    #[must_use]
+    pub fn lets_any_go(&self) -> bool {
+        let here = self.namespaces.values().any(|deletes| *deletes);
+        self.everywhere.unwrap_or(here)
+    }
+
     fn allows(&self, namespace: Option<&str>) -> bool {
         let here = namespace
             .and_then(|namespace| self.namespaces.get(namespace))

@@ -1,25 +1,26 @@
 //! What is known about a type in a namespace: everything, or not everything.
 //!
 //! That a file's object is gone can be concluded from a list only if the list was complete. So the
-//! proof is a value, [`CompleteScope`], which only a list that ended without a gap gives out:
+//! proof is a value, [`CompleteScope`], which only a list that ended gives out. Namespaces with objects
+//! that cannot be read are left out of it, and where even the namespace is not known there is no proof:
 //!
 //! ```compile_fail,E0451
 //! # use reverser_core::{object_key::TypeKey, scope::*};
 //! let scope = ScopeKey { type_key: TypeKey::new("", "v1", "pods").unwrap(), namespace: None };
-//! let forged = CompleteScope { scope };
+//! let forged = CompleteScope { scope, left_out: Default::default() };
 //! ```
 //!
 //! ```compile_fail,E0308
 //! # use reverser_core::{object_key::TypeKey, scope::*};
 //! let scope = ScopeKey { type_key: TypeKey::new("", "v1", "pods").unwrap(), namespace: None };
 //! let mut listing = Listing::start(scope);
-//! listing.skip_undecodable();
+//! listing.skip_undecodable(None);
 //! let mut proofs = CompleteScopes::default();
 //! // What a list with a gap gives is `Listed`, and a proof only if it turns out to be one.
 //! proofs.insert(listing.finish());
 //! ```
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::object_key::TypeKey;
 
@@ -37,30 +38,32 @@ pub struct ScopeKey {
 pub struct Listing {
     scope: ScopeKey,
     undecodable: usize,
+    left_out: BTreeSet<String>,
 }
 
 /// A list that has come to its end.
 #[derive(Debug)]
 #[must_use = "a list may have gaps"]
 pub enum Listed {
-    /// Every object of the scope was read.
+    /// Every object of the scope was read, but for those of namespaces that are left out.
     Complete(CompleteScope),
-    /// So many objects could not be read: nobody knows which.
+    /// So many objects could not be read: nobody knows where they are.
     Partial {
         /// How many.
         undecodable: usize,
     },
 }
 
-/// The proof that every object of a scope has been seen.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The proof that every object of a scope has been seen, but for those of some namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteScope {
     scope: ScopeKey,
+    left_out: BTreeSet<String>,
 }
 
 /// The scopes of which everything is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CompleteScopes(HashSet<CompleteScope>);
+pub struct CompleteScopes(HashMap<ScopeKey, CompleteScope>);
 
 impl Listing {
     /// A list begins.
@@ -69,18 +72,27 @@ impl Listing {
         Self {
             scope,
             undecodable: 0,
+            left_out: BTreeSet::new(),
         }
     }
 
-    /// An object of the list cannot be read.
-    pub fn skip_undecodable(&mut self) {
-        self.undecodable += 1;
+    /// An object of the list cannot be read. Where at least its namespace can, the others are known.
+    pub fn skip_undecodable(&mut self, namespace: Option<&str>) {
+        match namespace {
+            Some(namespace) if self.scope.namespace.is_none() => {
+                self.left_out.insert(namespace.to_owned());
+            }
+            _ => self.undecodable += 1,
+        }
     }
 
     /// The server has sent the last object.
     pub fn finish(self) -> Listed {
         match self.undecodable {
-            0 => Listed::Complete(CompleteScope { scope: self.scope }),
+            0 => Listed::Complete(CompleteScope {
+                scope: self.scope,
+                left_out: self.left_out,
+            }),
             undecodable => Listed::Partial { undecodable },
         }
     }
@@ -92,35 +104,49 @@ impl CompleteScope {
     pub fn scope(&self) -> &ScopeKey {
         &self.scope
     }
+
+    /// Whether it says nothing of this namespace.
+    #[must_use]
+    pub fn leaves_out(&self, namespace: Option<&str>) -> bool {
+        namespace.is_some_and(|namespace| self.left_out.contains(namespace))
+    }
 }
 
 impl CompleteScopes {
     /// Everything is known of this scope now.
     pub fn insert(&mut self, proof: CompleteScope) {
-        self.0.insert(proof);
+        self.0.insert(proof.scope.clone(), proof);
     }
 
     /// Not everything is known of this scope any more.
     pub fn revoke(&mut self, scope: &ScopeKey) {
-        self.0.retain(|complete| complete.scope != *scope);
+        self.0.remove(scope);
+    }
+
+    /// Not everything is known of a namespace of this scope any more.
+    pub fn leave_out(&mut self, scope: &ScopeKey, namespace: &str) {
+        if let Some(complete) = self.0.get_mut(scope) {
+            complete.left_out.insert(namespace.to_owned());
+        }
     }
 
     /// The proofs.
     pub fn iter(&self) -> impl Iterator<Item = &CompleteScope> {
-        self.0.iter()
+        self.0.values()
     }
 
     /// Whether every object of this type in this namespace is known.
     #[must_use]
     pub fn covers(&self, type_key: &TypeKey, namespace: Option<&str>) -> bool {
-        let contains = |namespace: Option<&str>| {
+        let known = |of: Option<&str>| {
             let scope = ScopeKey {
                 type_key: type_key.clone(),
-                namespace: namespace.map(str::to_owned),
+                namespace: of.map(str::to_owned),
             };
-            self.0.contains(&CompleteScope { scope })
+            let proof = self.0.get(&scope);
+            proof.is_some_and(|proof| !proof.leaves_out(namespace))
         };
-        contains(None) || (namespace.is_some() && contains(namespace))
+        known(None) || (namespace.is_some() && known(namespace))
     }
 }
 
@@ -149,11 +175,36 @@ mod tests {
             type_key: pods(),
             namespace: None,
         });
-        listing.skip_undecodable();
+        listing.skip_undecodable(None);
         assert!(matches!(
             listing.finish(),
             Listed::Partial { undecodable: 1 }
         ));
+    }
+
+    #[test]
+    fn a_gap_in_one_namespace_says_nothing_of_that_one_and_all_of_the_others() {
+        let scope = |namespace: Option<&str>| ScopeKey {
+            type_key: pods(),
+            namespace: namespace.map(str::to_owned),
+        };
+        let mut listing = Listing::start(scope(None));
+        listing.skip_undecodable(Some("shop"));
+        let Listed::Complete(proof) = listing.finish() else {
+            panic!("the others were read");
+        };
+        let mut scopes = CompleteScopes::default();
+        scopes.insert(proof);
+        assert!(!scopes.covers(&pods(), Some("shop")));
+        assert!(scopes.covers(&pods(), Some("other")));
+        scopes.leave_out(&scope(None), "other");
+        assert!(!scopes.covers(&pods(), Some("other")));
+        assert!(scopes.covers(&pods(), Some("third")));
+
+        // A list of one namespace is all or nothing.
+        let mut listing = Listing::start(scope(Some("shop")));
+        listing.skip_undecodable(Some("shop"));
+        assert!(matches!(listing.finish(), Listed::Partial { .. }));
     }
 
     #[test]

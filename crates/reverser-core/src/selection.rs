@@ -17,7 +17,7 @@ pub struct RulePart {
     pub groups: Names,
     /// The API versions; all of them means the preferred one.
     pub versions: Names,
-    /// The resources; none means the preset.
+    /// The resources; none means the preset, whatever the operator's flags say.
     pub resources: Vec<ResourceName>,
     /// Whether objects that another object controls are included.
     pub include_owned: bool,
@@ -238,22 +238,18 @@ impl Exclusions {
 }
 
 impl Reach {
-    fn admits(&self, served: &ServedType) -> bool {
+    /// Whether objects of such a type may be within reach at all.
+    #[must_use]
+    pub fn admits(&self, served: &ServedType) -> bool {
         served.namespaced != matches!(self, Self::Cluster)
     }
 }
 
 impl RulePart {
-    /// What this part means on a cluster that serves these types. With `watch_all`, no resources
-    /// means all of them.
-    pub fn types(
-        &self,
-        catalogue: &Catalogue,
-        exclusions: &Exclusions,
-        watch_all: bool,
-    ) -> PartTypes {
+    /// What this part means on a cluster that serves these types.
+    pub fn types(&self, catalogue: &Catalogue, exclusions: &Exclusions) -> PartTypes {
         let mut found = PartTypes::default();
-        if self.resources.is_empty() && !watch_all {
+        if self.resources.is_empty() {
             for (group, resource) in preset() {
                 if self.groups.contains(group) && !exclusions.name(group, resource) {
                     self.add_versions(&mut found, catalogue, group, resource, false);
@@ -261,13 +257,7 @@ impl RulePart {
             }
             return found;
         }
-        let every = [ResourceName::Every];
-        let names = if self.resources.is_empty() {
-            &every[..]
-        } else {
-            &self.resources
-        };
-        for name in names {
+        for name in &self.resources {
             match name {
                 ResourceName::Subresource(name) => found.subresources.push(name.clone()),
                 ResourceName::Every => {
@@ -467,8 +457,8 @@ mod tests {
         part(resources, Reach::Namespace("shop".into()))
     }
 
-    fn types(part: &RulePart, watch_all: bool) -> Vec<String> {
-        let found = part.types(&catalogue(), &Exclusions::new(true, &[]), watch_all);
+    fn types(part: &RulePart) -> Vec<String> {
+        let found = part.types(&catalogue(), &Exclusions::new(true, &[]));
         found
             .types
             .iter()
@@ -480,9 +470,7 @@ mod tests {
     fn a_type_of_the_preset_can_be_excluded_and_named_nevertheless() {
         let exclusions = Exclusions::new(true, &["configmaps".into()]);
         let found = |resources: &[&str]| {
-            let types = in_shop(resources)
-                .types(&catalogue(), &exclusions, false)
-                .types;
+            let types = in_shop(resources).types(&catalogue(), &exclusions).types;
             let mut keys = types.iter().map(|selected| selected.served.key.resource());
             keys.any(|resource| resource == "configmaps")
         };
@@ -493,17 +481,17 @@ mod tests {
     #[test]
     fn without_resources_the_preset_is_meant() {
         assert_eq!(
-            types(&in_shop(&[]), false),
+            types(&in_shop(&[])),
             ["v1/configmaps", "apps/v1/deployments"]
         );
         let cluster = part(&[], Reach::Cluster);
         assert_eq!(
-            types(&cluster, false),
+            types(&cluster),
             ["rbac.authorization.k8s.io/v1/clusterroles"]
         );
         let mut apps = in_shop(&[]);
         apps.groups = Names::from_list(&["apps".into()]);
-        assert_eq!(types(&apps, false), ["apps/v1/deployments"]);
+        assert_eq!(types(&apps), ["apps/v1/deployments"]);
     }
 
     #[test]
@@ -513,10 +501,9 @@ mod tests {
             "apps/v1/deployments",
             "shop.example.com/v2/orders",
         ];
-        assert_eq!(types(&in_shop(&["*"]), false), all);
-        assert_eq!(types(&in_shop(&[]), true), all);
+        assert_eq!(types(&in_shop(&["*"])), all);
         let none = Exclusions::new(false, &["orders.shop.example.com".into()]);
-        let found = in_shop(&["*"]).types(&catalogue(), &none, false);
+        let found = in_shop(&["*"]).types(&catalogue(), &none);
         let keys: Vec<_> = found
             .types
             .iter()
@@ -535,11 +522,8 @@ mod tests {
 
     #[test]
     fn a_named_type_is_had_although_it_is_excluded_with_its_owned_objects() {
-        let found = in_shop(&["pods", "watchrules", "configmaps"]).types(
-            &catalogue(),
-            &Exclusions::new(true, &[]),
-            false,
-        );
+        let found = in_shop(&["pods", "watchrules", "configmaps"])
+            .types(&catalogue(), &Exclusions::new(true, &[]));
         let named: Vec<_> = found
             .types
             .iter()
@@ -558,20 +542,17 @@ mod tests {
 
     #[test]
     fn versions_are_the_preferred_one_or_those_that_are_named() {
-        assert_eq!(
-            types(&in_shop(&["orders"]), false),
-            ["shop.example.com/v2/orders"]
-        );
+        assert_eq!(types(&in_shop(&["orders"])), ["shop.example.com/v2/orders"]);
         let mut v1 = in_shop(&["orders.shop.example.com"]);
         v1.versions = Names::from_list(&["v1".into()]);
-        assert_eq!(types(&v1, false), ["shop.example.com/v1/orders"]);
+        assert_eq!(types(&v1), ["shop.example.com/v1/orders"]);
     }
 
     #[test]
     fn a_version_that_is_not_served_is_told() {
         let mut beta = in_shop(&["configmaps"]);
         beta.versions = Names::from_list(&["v1beta1".into()]);
-        let found = beta.types(&catalogue(), &Exclusions::new(true, &[]), false);
+        let found = beta.types(&catalogue(), &Exclusions::new(true, &[]));
         assert_eq!(
             (found.types.len(), found.unserved),
             (0, vec!["configmaps in v1beta1".into()])
@@ -594,11 +575,8 @@ mod tests {
 
     #[test]
     fn what_means_nothing_here_is_told() {
-        let found = in_shop(&["nonsense", "orders.other.com", "clusterroles", "pods/log"]).types(
-            &catalogue(),
-            &Exclusions::new(true, &[]),
-            false,
-        );
+        let found = in_shop(&["nonsense", "orders.other.com", "clusterroles", "pods/log"])
+            .types(&catalogue(), &Exclusions::new(true, &[]));
         assert_eq!(found.types, []);
         assert_eq!(found.unserved, ["nonsense", "orders.other.com"]);
         assert_eq!(found.out_of_reach, ["clusterroles"]);

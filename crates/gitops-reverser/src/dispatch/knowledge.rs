@@ -6,11 +6,12 @@ use reverser_core::definitions::GoneTypes;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::Prunable;
 use reverser_core::scope::{CompleteScopes, ScopeKey};
+use reverser_core::selection::RulePart;
 
 use super::sent::{Effect, ToWriter};
 use super::{Dispatcher, TypeState};
 use crate::identity::Id;
-use crate::routing::{Destination, Need, Route};
+use crate::routing::{Need, Route};
 use crate::watch::Scope;
 
 /// What is known about the types of a destination.
@@ -72,6 +73,15 @@ impl Knowledge {
         for (scope, reason) in state.lost.iter().filter(|(scope, _)| concerns(scope)) {
             self.unknown.insert(scope.clone(), reason.clone());
         }
+        for (namespace, reason) in state.gaps.values().flatten() {
+            if reaches(namespace) {
+                let scope = ScopeKey {
+                    type_key: type_key.clone(),
+                    namespace: Some(namespace.clone()),
+                };
+                self.unknown.insert(scope, reason.clone());
+            }
+        }
         if waits {
             self.pending.insert(type_key.clone());
         }
@@ -109,7 +119,7 @@ impl Dispatcher {
             let Some(Ok(destination)) = routing.destinations.get(&id) else {
                 continue;
             };
-            let mut knowledge = self.knowledge_of(&id, destination);
+            let mut knowledge = self.knowledge_of(&id);
             let old = self.knowledge.get(&id);
             knowledge.round = old.map_or(0, |old| old.round);
             if old != Some(&knowledge) {
@@ -157,35 +167,38 @@ impl Dispatcher {
             .collect()
     }
 
-    fn knowledge_of(&self, id: &Id, destination: &Destination) -> Knowledge {
+    fn knowledge_of(&self, id: &Id) -> Knowledge {
         let mut knowledge = Knowledge::default();
+        let kept = &self.routing.kept;
         for (type_key, need) in &self.routing.needs {
             let routes: Vec<&Route> = need.routes_to(id).collect();
             if routes.is_empty() {
                 continue;
             }
-            let prunable = prunable(need, id).filter(|_| !destination.keeps_unselected);
+            let prunable = prunable(need, id, kept.parts_of(id, &need.served));
             let reaches = |namespace: &str| self.reach(routes.iter().copied(), namespace);
             knowledge.add(type_key, id, prunable, reaches, self.types.get(type_key));
         }
-        if !destination.keeps_unselected {
-            let rules = self.routing.rules.values().flatten();
-            let parts = rules
-                .filter(|rule| rule.destination == *id)
-                .flat_map(|rule| &rule.parts);
-            knowledge.gone = GoneTypes::new(self.definitions.clone(), parts.cloned().collect());
-        }
+        let rules = self.routing.rules.values().flatten();
+        let parts = rules
+            .filter(|rule| rule.destination == *id)
+            .flat_map(|rule| &rule.parts)
+            .chain(kept.parts(id));
+        knowledge.gone = GoneTypes::new(self.definitions.clone(), parts.cloned().collect());
         knowledge
     }
 }
 
-/// Where files of a type may go, if a rule of the destination lets any go.
-pub(super) fn prunable(need: &Need, id: &Id) -> Option<Prunable> {
+/// Where files of a type may go, if a rule of the destination lets any go: not where refused rules may
+/// have written them.
+pub(super) fn prunable<'k>(
+    need: &'k Need,
+    id: &Id,
+    kept: impl Iterator<Item = &'k RulePart>,
+) -> Option<Prunable> {
     let mut prunable = Prunable::new(need.served.namespaced);
-    let mut deletes = false;
-    for route in need.routes_to(id) {
-        prunable.add(&route.part.reach, route.part.operations.delete);
-        deletes |= route.part.operations.delete;
+    for part in need.routes_to(id).map(|route| &route.part).chain(kept) {
+        prunable.add(&part.reach, part.operations.delete);
     }
-    deletes.then_some(prunable)
+    prunable.lets_any_go().then_some(prunable)
 }

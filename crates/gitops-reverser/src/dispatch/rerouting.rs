@@ -8,7 +8,8 @@ use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{DeleteProof, Withdrawn};
 
 use super::knowledge::prunable;
-use super::sent::{Effect, ToWriter, selected_destinations, writes};
+use super::sent::{Effect, ToWriter, selected_destinations, together, writes};
+use super::unreadable::Gaps;
 use super::{Dispatcher, remove, usable};
 use crate::identity::Id;
 use crate::routing::{Destination, Need, Routing};
@@ -87,7 +88,7 @@ impl Dispatcher {
         self.tell_destinations(destinations, &mut effects);
         // A file that nobody wants any more without proof must not meet the knowledge of before,
         // which could still say that it is absent.
-        effects.append(&mut removals);
+        effects.append(&mut together(removals));
         effects
     }
 
@@ -166,7 +167,8 @@ impl Dispatcher {
                     continue;
                 };
                 let proof = unselected(deletion);
-                let keeps = destination.keeps_unselected || unfollowed.contains(&id);
+                let kept = routing.kept.contain(&id, type_key, name.namespace());
+                let keeps = kept || unfollowed.contains(&id);
                 let deletes = operations.delete && !keeps;
                 effects.push(remove(destination, &id, &path, deletes, proof, None));
             }
@@ -204,11 +206,12 @@ impl Dispatcher {
                 let place = |destination: &Destination| {
                     (destination.target.clone(), destination.folder.clone())
                 };
-                let keeps = before.keeps_unselected || now.keeps_unselected;
-                if keeps || place(before) != place(now) || self.is_unknown(need, id) {
+                if place(before) != place(now) || self.is_unknown(need, id) {
                     continue;
                 }
-                if let Some(reached) = prunable(need, id) {
+                let kept = old.kept.parts_of(id, &need.served);
+                let kept = kept.chain(self.routing.kept.parts_of(id, &need.served));
+                if let Some(reached) = prunable(need, id, kept) {
                     let message =
                         ToWriter::Withdraw(type_key.clone(), Withdrawn { reached, proof });
                     effects.push(Effect::Writer(now.target.clone(), id.clone(), message));
@@ -220,10 +223,13 @@ impl Dispatcher {
 
     /// Whether a scope of that type could not be listed for a destination: then its files stay.
     fn is_unknown(&self, need: &Need, id: &Id) -> bool {
-        let state = self.types.get(&need.served.key);
-        let mut lost = state.into_iter().flat_map(|state| state.lost.keys());
-        lost.any(|scope| {
-            let namespace = scope.namespace.as_deref();
+        let Some(state) = self.types.get(&need.served.key) else {
+            return false;
+        };
+        let lost = state.lost.keys().map(|scope| scope.namespace.as_deref());
+        let gaps = state.gaps.values().flat_map(Gaps::keys);
+        let mut unknown = lost.chain(gaps.map(|namespace| Some(namespace.as_str())));
+        unknown.any(|namespace| {
             namespace.is_none_or(|namespace| self.reach(need.routes_to(id), namespace))
         })
     }
@@ -252,14 +258,13 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the routing changed by one rule having been deleted, which a person did on purpose.
+    /// Whether the routing changed by one rule having been deleted, which a person did on purpose. A
+    /// rule that is missing although nobody saw it go proves no purpose.
     fn one_rule_was_deleted(&self, old: &Routing) -> bool {
-        let deleted = old
-            .rules
-            .keys()
-            .filter(|id| !self.routing.rules.contains_key(*id))
-            .count();
-        deleted == 1
+        let rules = old.rules.keys();
+        let mut missing = rules.filter(|id| !self.routing.rules.contains_key(*id));
+        let (first, second) = (missing.next(), missing.next());
+        second.is_none() && first.is_some_and(|id| self.routing.deleted_rules.contains(id))
     }
 }
 

@@ -28,6 +28,8 @@ pub enum Effect {
     Writer(Target, Id, ToWriter),
     /// List a type again: contents are needed that are not kept.
     ListAgain(TypeKey),
+    /// Something happened where objects of a type cannot be read: it may have been their repair.
+    ListSoon(TypeKey),
     /// Say which objects of a scope cannot be read.
     Unreadable(ScopeKey, String),
 }
@@ -63,6 +65,29 @@ pub enum ToWriter {
     Knowledge(Box<Knowledge>),
     /// The last rule that selected a type does not do so any more.
     Withdraw(TypeKey, Withdrawn),
+    /// These became true at once: to act on some of them before the others are known would hide how
+    /// much goes.
+    Together(Vec<ToWriter>),
+}
+
+/// Lets each destination hear at once what is here for it, in the same order. Only what writers are
+/// told may be here.
+pub(super) fn together(effects: Vec<Effect>) -> Vec<Effect> {
+    let mut others = Vec::new();
+    let mut of_destinations: BTreeMap<(Target, Id), Vec<ToWriter>> = BTreeMap::new();
+    for effect in effects {
+        match effect {
+            Effect::Writer(target, id, message) => {
+                let messages = of_destinations.entry((target, id)).or_default();
+                messages.push(message);
+            }
+            other => others.push(other),
+        }
+    }
+    let joined = of_destinations
+        .into_iter()
+        .map(|((target, id), messages)| Effect::Writer(target, id, ToWriter::Together(messages)));
+    others.into_iter().chain(joined).collect()
 }
 
 /// The destinations that want an object, and what may be done about differences.

@@ -10,6 +10,7 @@ use reverser_git::Scheme;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::identity::RuleId;
 use crate::routing::{Configuration, RoutingOptions};
 use crate::settings::AllowedRepoUrls;
 
@@ -20,7 +21,10 @@ pub(super) struct World {
     files: BTreeMap<String, String>,
     removed: Vec<(String, Option<DeleteProof>)>,
     withdrawn: Vec<(String, DeleteProof)>,
+    /// How many messages came at once.
+    together: Vec<usize>,
     listed_again: usize,
+    list_soon: usize,
     unreadable: Vec<String>,
     pub(super) knowledge: Knowledge,
     max_types: usize,
@@ -110,7 +114,9 @@ impl World {
             files: BTreeMap::new(),
             removed: Vec::new(),
             withdrawn: Vec::new(),
+            together: Vec::new(),
             listed_again: 0,
+            list_soon: 0,
             max_types: 300,
             unreadable: Vec::new(),
             knowledge: Knowledge::default(),
@@ -128,6 +134,15 @@ impl World {
         self.configuration
             .watch_rules
             .insert(Id::new("shop", name), object(name, &spec));
+        self.route();
+    }
+
+    /// Deletes a rule as a person does.
+    fn delete_rule(&mut self, name: &str) {
+        let id = Id::new("shop", name);
+        self.configuration.watch_rules.remove(&id);
+        let deleted = &mut self.configuration.deleted_rules;
+        deleted.insert(RuleId::Watch(id));
         self.route();
     }
 
@@ -180,6 +195,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::ListAgain(_) => self.listed_again += 1,
+                Effect::ListSoon(_) => self.list_soon += 1,
                 Effect::Unreadable(_, sentence) => self.unreadable.push(sentence),
                 Effect::Writer(
                     _,
@@ -213,6 +229,11 @@ impl World {
                 Effect::Writer(_, _, ToWriter::Withdraw(type_key, withdrawn)) => {
                     let resource = type_key.resource().to_owned();
                     self.withdrawn.push((resource, withdrawn.proof));
+                }
+                Effect::Writer(target, id, ToWriter::Together(messages)) => {
+                    self.together.push(messages.len());
+                    let effect = |message| Effect::Writer(target.clone(), id.clone(), message);
+                    self.apply(messages.into_iter().map(effect).collect());
                 }
                 Effect::Writer(_, _, ToWriter::Settings(_) | ToWriter::Forget) => {}
             }
@@ -361,22 +382,24 @@ fn deleting_a_rule_removes_what_no_other_rule_selects() {
         config_map("a", 1, "x"),
         labelled("b", 2, "y", &json!({"tier": "web"})),
     ]);
-    world
-        .configuration
-        .watch_rules
-        .remove(&Id::new("shop", "rule"));
-    world.route();
+    world.delete_rule("rule");
     assert_eq!(world.names(), ["b"]);
     assert_eq!(world.removed[0].1, Some(DeleteProof::RuleDeleted));
 }
 
 #[test]
+fn a_rule_that_is_missing_although_nobody_saw_it_go_was_not_deleted_on_purpose() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.configuration.watch_rules.clear();
+    world.route();
+    assert_eq!(world.removed[0].1, Some(DeleteProof::Deselected));
+    assert_eq!(world.withdrawn[0].1, DeleteProof::Deselected);
+}
+
+#[test]
 fn a_rule_that_is_deleted_before_its_list_has_ended_takes_all_files_of_its_types_along() {
-    let delete = |world: &mut World| {
-        let rules = &mut world.configuration.watch_rules;
-        rules.remove(&Id::new("shop", "rule"));
-        world.route();
-    };
+    let delete = |world: &mut World| world.delete_rule("rule");
     let proof = DeleteProof::RuleDeleted;
     let mut world = World::new();
     world.observe(Observation::ListStarted);
@@ -651,7 +674,7 @@ fn an_object_that_cannot_be_read_is_named_and_its_file_stays() {
         let unknown = unknown.next().cloned().unwrap_or_default();
         assert!(unknown.contains("shop/a ("), "{unknown}");
         assert_eq!(world.unreadable.last(), Some(&unknown));
-        assert_eq!(world.knowledge.complete.iter().count(), 0);
+        assert!(!world.covers());
         assert_eq!(world.names(), ["a", "b"]);
         assert_eq!(world.dispatcher.partly_read().len(), 1);
     };
@@ -679,6 +702,71 @@ fn an_object_that_cannot_be_read_is_named_and_its_file_stays() {
     world.list(vec![config_map("a", 8, "z"), config_map("b", 2, "y")]);
     assert_eq!(world.knowledge.unknown.len(), 0);
     assert_eq!(world.names(), ["a", "b"]);
+}
+
+#[test]
+fn an_object_that_cannot_be_read_leaves_the_tenants_of_other_namespaces_alone() {
+    let elsewhere = |object: Box<str>| object.replace("\"shop\"", "\"elsewhere\"").into();
+    let bad = |name: &str| -> Box<str> {
+        let metadata = format!(r#""metadata":{{"name":"{name}","namespace":"shop"}}"#);
+        format!(r#"{{{metadata},"data":{{"k":1,"k":2}}}}"#).into()
+    };
+    let covers = |world: &World, namespace: &str| {
+        let complete = &world.knowledge.complete;
+        complete.covers(&config_maps().type_key, Some(namespace))
+    };
+    let mut world = World::new();
+    world.list(vec![
+        config_map("a", 1, "x"),
+        elsewhere(bad("other")),
+        elsewhere(config_map("third", 2, "y")),
+    ]);
+    assert!(covers(&world, "shop") && !covers(&world, "elsewhere"));
+    assert!(
+        world.knowledge.unknown.is_empty(),
+        "that is another tenant's"
+    );
+    assert!(world.knowledge.pending.is_empty());
+    assert_eq!(world.dispatcher.unknown_scopes(), 1);
+    assert_eq!(world.unreadable.len(), 1);
+
+    // What a list with such a gap lacks is gone, but not where the gap is.
+    world.list(vec![elsewhere(bad("other"))]);
+    let path = "core/v1/configmaps/shop/a.yaml".to_owned();
+    let absent = Some(DeleteProof::AbsentFromList);
+    assert_eq!(world.removed, [(path.clone(), absent)]);
+    world.list(vec![config_map("a", 3, "x"), bad("other")]);
+    world.list(vec![bad("other")]);
+    assert_eq!(world.removed.len(), 1);
+    assert_eq!(world.knowledge.unknown.len(), 1);
+
+    // Where something happens there, it is worth another look.
+    let before = world.list_soon;
+    world.see(elsewhere(config_map("third", 4, "z")));
+    assert_eq!(world.list_soon, before);
+    world.see(config_map("other", 5, "x"));
+    assert_eq!(world.list_soon, before + 1);
+    world.list(vec![config_map("other", 5, "x")]);
+    assert!(covers(&world, "shop") && covers(&world, "elsewhere"));
+    assert_eq!(world.removed.last(), Some(&(path, absent)));
+    assert_eq!(world.dispatcher.unknown_scopes(), 0);
+    assert!(world.dispatcher.partly_read().is_empty());
+}
+
+#[test]
+fn what_is_found_to_be_gone_at_once_is_told_at_once() {
+    let objects = |count: u64| (0..count).map(|at| config_map(&at.to_string(), at + 1, "x"));
+    let mut world = World::new();
+    world.list(objects(300).collect());
+    assert_eq!(world.together, Vec::<usize>::new());
+    world.list(objects(100).collect());
+    assert_eq!(world.together, [200]);
+    world.rule(
+        "rule",
+        &json!({"objectSelector": {"matchLabels": {"a": "b"}}}),
+    );
+    assert_eq!(world.together, [200, 100]);
+    assert_eq!(world.removed.len(), 300);
 }
 
 #[test]

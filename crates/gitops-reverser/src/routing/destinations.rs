@@ -124,7 +124,6 @@ fn destination_of(
             take_over: destination.annotations().get(TAKE_OVER).cloned(),
         },
         suspend: spec.suspend,
-        keeps_unselected: false,
         push,
         commit,
     })

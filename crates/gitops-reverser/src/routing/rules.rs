@@ -31,29 +31,32 @@ pub(super) fn resolve(
     let watch = configuration
         .watch_rules
         .iter()
-        .map(|(id, rule)| (RuleId::Watch(id.clone()), written(id, &rule.spec)));
+        .map(|(id, rule)| (RuleId::Watch(id.clone()), written(id, &rule.spec, options)));
     let cluster = configuration.cluster_rules.iter().map(|(name, rule)| {
         (
             RuleId::Cluster(name.clone()),
-            written_for_cluster(&rule.spec),
+            written_for_cluster(&rule.spec, options),
         )
     });
-    for (id, written) in watch.chain(cluster).collect::<Vec<_>>() {
-        let resolved = written
-            .map_err(|error| Refusal {
-                reason: reason::INVALID_SPEC,
-                message: error.to_string(),
-            })
-            .and_then(|written| {
-                check_access(&id, &written, routing, configuration)?;
-                Ok(add_needs(routing, &id, written, catalogue, options))
-            });
-        if resolved.is_err()
-            && let Some(destination) = destination_of(&id, configuration)
-            && let Some(Ok(destination)) = routing.destinations.get_mut(&destination)
-        {
-            destination.keeps_unselected = true;
-        }
+    for (id, written) in watch.chain(cluster) {
+        let resolved = match written {
+            Ok(written) => match check_access(&id, &written, routing, configuration) {
+                Ok(()) => Ok(add_needs(routing, &id, written, catalogue, options)),
+                Err(refusal) => {
+                    routing.kept.add(&written.destination, written.parts);
+                    Err(refusal)
+                }
+            },
+            Err(error) => {
+                if let Some(destination) = destination_of(&id, configuration) {
+                    routing.kept.add_all_of(&destination, &id);
+                }
+                Err(Refusal {
+                    reason: reason::INVALID_SPEC,
+                    message: error.to_string(),
+                })
+            }
+        };
         routing.rules.insert(id, resolved);
     }
 }
@@ -72,21 +75,29 @@ fn destination_of(id: &RuleId, configuration: &Configuration) -> Option<Id> {
     }
 }
 
-fn written(id: &Id, spec: &WatchRuleSpec) -> Result<Written, BadRequirement> {
+fn written(
+    id: &Id,
+    spec: &WatchRuleSpec,
+    options: &RoutingOptions,
+) -> Result<Written, BadRequirement> {
     let namespace = spec
         .destination_ref
         .namespace
         .as_ref()
         .unwrap_or(&id.namespace);
     let reach = || Reach::Namespace(id.namespace.clone());
+    let parts = spec.rules.iter().map(|rule| part(rule, reach(), options));
     Ok(Written {
         destination: Id::new(namespace, &spec.destination_ref.name),
         selector: label_selector(spec.object_selector.as_ref())?,
-        parts: spec.rules.iter().map(|rule| part(rule, reach())).collect(),
+        parts: parts.collect(),
     })
 }
 
-fn written_for_cluster(spec: &ClusterWatchRuleSpec) -> Result<Written, BadRequirement> {
+fn written_for_cluster(
+    spec: &ClusterWatchRuleSpec,
+    options: &RoutingOptions,
+) -> Result<Written, BadRequirement> {
     let reach = |rule: &ClusterResourceRule| match rule.scope {
         Scope::Cluster => Ok(Reach::Cluster),
         Scope::Namespaced => {
@@ -96,7 +107,7 @@ fn written_for_cluster(spec: &ClusterWatchRuleSpec) -> Result<Written, BadRequir
     let parts = spec
         .rules
         .iter()
-        .map(|rule| Ok(part(&rule.selection, reach(rule)?)));
+        .map(|rule| Ok(part(&rule.selection, reach(rule)?, options)));
     Ok(Written {
         destination: Id::new(&spec.destination_ref.namespace, &spec.destination_ref.name),
         selector: label_selector(spec.object_selector.as_ref())?,
@@ -104,7 +115,7 @@ fn written_for_cluster(spec: &ClusterWatchRuleSpec) -> Result<Written, BadRequir
     })
 }
 
-fn part(rule: &ResourceRule, reach: Reach) -> RulePart {
+fn part(rule: &ResourceRule, reach: Reach, options: &RoutingOptions) -> RulePart {
     let ResourceRule {
         operations,
         api_groups,
@@ -118,6 +129,13 @@ fn part(rule: &ResourceRule, reach: Reach) -> RulePart {
                 .iter()
                 .any(|written| *written == operation || *written == Operation::All)
     };
+    let mut names: Vec<ResourceName> = resources
+        .iter()
+        .map(|name| ResourceName::parse(name))
+        .collect();
+    if names.is_empty() && options.watch_all {
+        names.push(ResourceName::Every);
+    }
     RulePart {
         operations: Operations {
             create: follows(Operation::Create),
@@ -126,10 +144,7 @@ fn part(rule: &ResourceRule, reach: Reach) -> RulePart {
         },
         groups: Names::from_list(api_groups),
         versions: Names::from_list(api_versions),
-        resources: resources
-            .iter()
-            .map(|name| ResourceName::parse(name))
-            .collect(),
+        resources: names,
         include_owned: *include_owned,
         reach,
     }
@@ -248,7 +263,7 @@ fn add_needs(
     };
     let mut watched: BTreeSet<TypeKey> = BTreeSet::new();
     for part in parts {
-        let found = part.types(catalogue, &options.exclusions, options.watch_all);
+        let found = part.types(catalogue, &options.exclusions);
         rule.unserved.extend(found.unserved);
         rule.out_of_reach.extend(found.out_of_reach);
         rule.subresources.extend(found.subresources);

@@ -182,14 +182,53 @@ fn access_is_denied_unless_both_policies_let_a_rule_in() {
 }
 
 #[test]
-fn a_refused_rule_keeps_the_files_of_its_destination() {
-    let routing = World::new().rule("other", "rule", &json!([{}])).routing();
-    assert!(
-        routing.destinations[&Id::new("shop", "prod")]
-            .as_ref()
-            .unwrap()
-            .keeps_unselected
-    );
+fn a_refused_rule_keeps_what_it_may_have_written_and_nothing_else() {
+    let (prod, elsewhere) = (Id::new("shop", "prod"), Id::new("shop", "elsewhere"));
+    let key = |group, resource| TypeKey::new(group, "v1", resource).unwrap();
+    let config_maps = key("", "configmaps");
+    let world = World::new().rule("other", "rule", &json!([{"resources": ["configmaps"]}]));
+    let kept = world.routing().kept;
+    assert!(kept.contain(&prod, &config_maps, Some("other")));
+    assert!(!kept.contain(&prod, &config_maps, Some("shop")));
+    assert!(!kept.contain(&prod, &key("", "secrets"), Some("other")));
+    assert!(!kept.contain(&elsewhere, &config_maps, Some("other")));
+
+    // Nobody knows what was written before by a rule that says nothing sensible now.
+    let mut world = World::new();
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    let spec = json!({
+        "destinationRef": {"name": "prod", "namespace": "shop"},
+        "objectSelector": selector, "rules": [{"resources": ["configmaps"]}],
+    });
+    let rule = World::object("other", "rule", &spec);
+    world.0.watch_rules.insert(Id::new("other", "rule"), rule);
+    let kept = world.routing().kept;
+    assert!(kept.contain(&prod, &key("", "secrets"), Some("other")));
+    assert!(!kept.contain(&prod, &key("", "secrets"), Some("shop")));
+
+    let cluster_roles = key("rbac.authorization.k8s.io", "clusterroles");
+    let rules = json!([{"scope": "Namespaced", "resources": ["configmaps"]}]);
+    let kept = World::new().cluster_rule("rule", &rules).routing().kept;
+    assert!(kept.contain(&prod, &config_maps, Some("shop")));
+    assert!(!kept.contain(&prod, &cluster_roles, None));
+}
+
+#[test]
+fn a_rule_without_resources_means_every_type_where_all_are_watched_also_one_that_is_gone() {
+    let world = World::new().rule("shop", "rule", &json!([{}]));
+    let gone = TypeKey::new("shop.example.com", "v1", "orders").unwrap();
+    let names = |watch_all| {
+        let options = RoutingOptions {
+            watch_all,
+            ..options()
+        };
+        let routing = Routing::of(&world.0, &catalogue(), &options);
+        let rule = &routing.rules[&RuleId::Watch(Id::new("shop", "rule"))];
+        let part = rule.as_ref().unwrap().parts[0].clone();
+        (part.names(&gone), routing.needs.len())
+    };
+    assert_eq!(names(false), (false, 3));
+    assert_eq!(names(true), (true, 3));
 }
 
 #[test]

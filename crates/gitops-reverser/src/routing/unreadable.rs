@@ -60,12 +60,8 @@ pub(super) fn resolve(routing: &mut Routing, configuration: &Configuration) {
             Some(named) => named == destination,
             None => *kind == OwnKind::ClusterRule || destination.namespace == id.namespace,
         };
-        for (destination, resolved) in &mut routing.destinations {
-            if let Ok(resolved) = resolved
-                && may_write(destination)
-            {
-                resolved.keeps_unselected = true;
-            }
+        for destination in routing.destinations.keys().filter(|id| may_write(id)) {
+            routing.kept.add_all_of(destination, &rule);
         }
         routing.rules.insert(rule, Err(unreadable.refusal()));
     }

@@ -113,6 +113,13 @@ impl Wishes {
                     .collect();
                 return pending.is_empty();
             }
+            ToWriter::Together(messages) => {
+                let mut is_last = false;
+                for message in messages {
+                    is_last |= self.take(message);
+                }
+                return is_last;
+            }
             ToWriter::Settings(_) | ToWriter::Forget | ToWriter::Withdraw(..) => {}
         }
         false

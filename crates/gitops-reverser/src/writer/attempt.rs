@@ -20,7 +20,7 @@ use reverser_git::{
 };
 
 use super::authors::RefusedAuthors;
-use super::common::Common;
+use super::common::{Common, Permits};
 use super::contents::Contents;
 use super::doubt::Doubt;
 use super::owner::Owner;
@@ -50,6 +50,9 @@ pub(super) struct Attempt {
     pub(super) pushes: usize,
     /// What is asked before anything is written; nothing where nobody else writes.
     pub(super) gate: Option<Gate>,
+    pub(super) permits: Permits,
+    /// Whether pushes wait until the repository lets itself be pushed to.
+    pub(super) paced: bool,
 }
 
 /// One destination's part of an attempt, and what became of it.
@@ -102,6 +105,8 @@ pub(super) struct Done {
     pub(super) set_aside: Vec<(RepoPath, SetAside)>,
     /// The server refuses everything: nothing says that it is about single objects.
     pub(super) refused_whole: bool,
+    /// Whether the server has taken any of it, or nobody can tell.
+    pub(super) may_have_written: bool,
 }
 
 /// How an attempt ended.
@@ -122,6 +127,8 @@ pub(super) struct Finished {
     pub(super) end: End,
     pub(super) jobs: Vec<Job>,
     pub(super) pushes: usize,
+    /// Given back when all of this was taken note of.
+    pub(super) permits: Option<Permits>,
 }
 
 /// Some of the changes of one job: what one commit holds.
@@ -154,6 +161,7 @@ impl Attempt {
             end,
             jobs: self.jobs,
             pushes: self.pushes,
+            permits: Some(self.permits),
         }
     }
 
@@ -232,6 +240,9 @@ impl Attempt {
         if parts.is_empty() {
             return Ok(Tried::Written);
         }
+        if self.paced {
+            self.permits.await_pace(&self.settings.cut_off);
+        }
         let turn = self.gate.as_ref().map(Gate::pass);
         if matches!(turn, Some(None)) {
             return Ok(Tried::NotOurTurn);
@@ -258,13 +269,16 @@ impl Attempt {
             return Ok(Tried::Written);
         };
         self.pushes += 1;
+        self.permits.spend();
         let start = Instant::now();
         let _span = spans::push(plans.len()).entered();
-        let outcome = self
-            .mirror
-            .push(prepared, &self.push_options)
-            .map_err(|error| local(&error))?;
-        match outcome {
+        let outcome = self.mirror.push(prepared, &self.push_options);
+        if !outcome.as_ref().is_ok_and(leaves_all_as_it_was) {
+            for part in parts {
+                self.jobs[part.job].done.may_have_written = true;
+            }
+        }
+        match outcome.map_err(|error| local(&error))? {
             PushOutcome::Pushed { .. } => {
                 self.has_pushed = true;
                 self.note_pushed(parts, &committed.commits, time, start.elapsed());
@@ -309,6 +323,18 @@ impl Attempt {
             took,
             since_events: &since_events,
         });
+    }
+}
+
+/// Whether it is certain that the remote has nothing of a push.
+fn leaves_all_as_it_was(outcome: &PushOutcome) -> bool {
+    match outcome {
+        PushOutcome::Refused(_)
+        | PushOutcome::Unreachable { .. }
+        | PushOutcome::Unauthorised { .. } => true,
+        PushOutcome::Pushed { .. } | PushOutcome::Stale { .. } | PushOutcome::Unknown { .. } => {
+            false
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use reverser_core::author::AuthorMap;
 use reverser_core::object_key::TypeKey;
-use reverser_git::{BranchName, RepositoryIdentity};
+use reverser_git::{BranchName, CancelToken, RepositoryIdentity};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use super::pace::Pace;
@@ -55,9 +55,11 @@ pub(super) struct Permits {
     /// Somebody of this process may have moved the branch since the last time.
     pub(super) others_wrote: bool,
     _branch: OwnedMutexGuard<Option<Id>>,
-    _repo: Option<OwnedSemaphorePermit>,
-    _global: Option<OwnedSemaphorePermit>,
+    _of_repo: Option<OwnedSemaphorePermit>,
+    global: Option<OwnedSemaphorePermit>,
     common: Arc<Common>,
+    repo: Arc<Repo>,
+    target: Target,
 }
 
 impl Common {
@@ -193,10 +195,47 @@ impl Common {
         Permits {
             others_wrote: last.is_some_and(|last| last != target.repo),
             _branch: branch,
-            _repo: of_repo,
-            _global: global,
+            _of_repo: of_repo,
+            global,
             common: self,
+            repo,
+            target,
         }
+    }
+}
+
+/// So often one that waits for the pace looks whether the process is to end.
+const LOOKS: Duration = Duration::from_millis(100);
+
+impl Permits {
+    /// Blocks until the repository may be pushed to again, or the process is to end. A branch of
+    /// another repository may be written meanwhile.
+    pub(super) fn await_pace(&mut self, cut_off: &CancelToken) {
+        let wait = || {
+            let ready = self.repo.ready_at(&self.target.repo);
+            ready.saturating_duration_since(Instant::now())
+        };
+        if wait().is_zero() {
+            return;
+        }
+        drop(self.global.take());
+        loop {
+            let left = wait();
+            if left.is_zero() || cut_off.is_cancelled() {
+                break;
+            }
+            std::thread::sleep(left.min(LOOKS));
+        }
+        let workers = self.common.workers.clone();
+        let runtime = tokio::runtime::Handle::current();
+        self.global = runtime.block_on(workers.acquire_owned()).ok();
+        // Whoever waits does not hang.
+        self.common.show_attempt(&self.target, true);
+    }
+
+    /// A push is made.
+    pub(super) fn spend(&self) {
+        self.repo.spend();
     }
 }
 
@@ -228,12 +267,10 @@ impl Repo {
 
     /// What one pushes counts for all: the server does not tell them apart. Nobody waits at the pace
     /// that somebody else has set.
-    pub(super) fn spend(&self, pushes: usize) {
-        if pushes > 0 {
-            let now = Instant::now();
-            for pace in locked(&self.paces).values_mut() {
-                pace.spend(pushes, now);
-            }
+    fn spend(&self) {
+        let now = Instant::now();
+        for pace in locked(&self.paces).values_mut() {
+            pace.spend(now);
         }
     }
 }
@@ -269,7 +306,8 @@ mod tests {
         assert!(Arc::ptr_eq(&repo, &same) && !Arc::ptr_eq(&repo, &other));
         repo.set_pace(&fast, 6_000);
         same.set_pace(&slow, 1);
-        repo.spend(2);
+        repo.spend();
+        repo.spend();
         let wait =
             |repo: &Repo, id: &Id| repo.ready_at(id).saturating_duration_since(Instant::now());
         assert_eq!(wait(&repo, &fast), Duration::ZERO);

@@ -6,6 +6,9 @@ use reverser_core::blob_id::BlobId;
 use reverser_core::plan::Proofs;
 use reverser_core::repo_path::RepoPath;
 
+/// So many paths are remembered; beyond that comparing everything costs no more.
+const MOST_PATHS: usize = 10_000;
+
 /// What the next attempt has to compare. While the branch stays where this operator left it, only
 /// what has changed since can differ, and a batch costs as much as it changes, however many files
 /// there are.
@@ -28,6 +31,9 @@ impl Doubt {
     pub(super) fn add(&mut self, path: RepoPath, before: Option<BlobId>) {
         if let Self::At(paths) = self {
             paths.entry(path).or_insert(before);
+            if paths.len() > MOST_PATHS {
+                *self = Self::Whole;
+            }
         }
     }
 

@@ -53,12 +53,11 @@ impl Pace {
         now + Duration::from_secs_f64(lacking / self.per_second())
     }
 
-    /// So many pushes were made. What was spent in advance is waited for afterwards, but no longer
-    /// than a minute.
-    pub(super) fn spend(&mut self, pushes: usize, now: Instant) {
+    /// A push is made. Others who reach the same repository at a pace of their own may make more than
+    /// this one allows: what they spend is waited for afterwards, but no longer than a minute.
+    pub(super) fn spend(&mut self, now: Instant) {
         self.refill(now);
-        let pushes = u32::try_from(pushes).unwrap_or(u32::MAX);
-        self.tokens = (self.tokens - f64::from(pushes)).max(-f64::from(self.per_minute));
+        self.tokens = (self.tokens - 1.0).max(-f64::from(self.per_minute));
     }
 }
 
@@ -92,7 +91,7 @@ mod tests {
         let mut pace = Pace::new(6, start);
         for _ in 0..2 {
             assert_eq!(pace.ready_at(start), start);
-            pace.spend(1, start);
+            pace.spend(start);
         }
         let next = pace.ready_at(start);
         assert!((next - start).abs_diff(Duration::from_secs(10)) < Duration::from_millis(1));
@@ -100,10 +99,30 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spent_in_advance_costs_no_more_than_a_minute() {
+    fn as_many_pushes_as_a_refused_one_takes_keep_to_the_rate() {
         let start = Instant::now();
         let mut pace = Pace::new(6, start);
-        pace.spend(1000, start);
+        let mut now = start;
+        let pushes = (0..48).map(|_| {
+            now = pace.ready_at(now);
+            pace.spend(now);
+            now - start
+        });
+        let pushes: Vec<Duration> = pushes.collect();
+        for (at, first) in pushes.iter().enumerate() {
+            let minute = *first..*first + Duration::from_mins(1);
+            let within = pushes[at..].iter().filter(|push| minute.contains(*push));
+            assert!(within.count() <= 6 + 2, "after {first:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_spent_costs_no_more_than_a_minute() {
+        let start = Instant::now();
+        let mut pace = Pace::new(6, start);
+        for _ in 0..1000 {
+            pace.spend(start);
+        }
         let wait = pace.ready_at(start) - start;
         assert!(wait <= Duration::from_secs(71), "{wait:?}");
     }

@@ -52,6 +52,17 @@ fn unreachable(cause: UnreachableCause, message: &str) -> Refusal {
     }
 }
 
+/// So many attempts in a row found the branch moved before they could push.
+pub(super) fn moves(attempts: u32) -> Refusal {
+    Refusal {
+        reason: reason::PROGRESSING,
+        message: format!(
+            "the branch moved under {attempts} pushes in a row: somebody else writes it all the time, or \
+             the server moves it by itself. The changes wait and are tried again"
+        ),
+    }
+}
+
 /// The server said no, with this sentence.
 pub(super) fn by_server(sentence: &str) -> Refusal {
     Refusal {

@@ -21,6 +21,7 @@ use super::contents::Contents;
 use super::doubt::Doubt;
 use super::owner::Owner;
 use super::pace::after_failures;
+use super::unwritten::Unwritten;
 use super::{Report, WriterSettings};
 use crate::dispatch::{Knowledge, ToWriter};
 use crate::identity::Id;
@@ -50,6 +51,7 @@ pub(super) struct DestinationState {
     pub(super) destination: Destination,
     wanted: Arc<BTreeMap<RepoPath, Wanted>>,
     proofs: Proofs,
+    unwritten: Unwritten,
     doubt: Doubt,
     /// Types whose first list has not ended: until then the batch waits, so that the first mirror
     /// is one commit.
@@ -96,6 +98,7 @@ impl DestinationState {
             destination,
             wanted: Arc::default(),
             proofs: Proofs::default(),
+            unwritten: Unwritten::default(),
             doubt: Doubt::Whole,
             pending: true,
             round: 0,
@@ -160,11 +163,14 @@ impl DestinationState {
                 origin,
             } => {
                 self.note_change(&path, Some(wanted.blob), since);
-                self.proofs.of_file.remove(&path);
+                let is_to_go = self.proofs.of_file.remove(&path).is_some();
                 self.window.add(content.len(), now);
                 self.contents.insert(wanted.blob, content);
                 let old = Arc::make_mut(&mut self.wanted).insert(path.clone(), wanted);
                 let old = old.map(|old| old.blob);
+                if old.is_none() && !is_to_go {
+                    self.unwritten.add(&path, &self.proofs);
+                }
                 self.log_change(&path, old, Some(wanted.blob), origin, now);
                 self.doubt.add(path, old);
             }
@@ -177,7 +183,8 @@ impl DestinationState {
                 let old = Arc::make_mut(&mut self.wanted).remove(&path);
                 let origin = origin.filter(|_| proof.is_some());
                 self.log_change(&path, old.map(|old| old.blob), None, origin, now);
-                if let Some(proof) = proof {
+                let never_written = self.unwritten.remove(&path);
+                if let Some(proof) = proof.filter(|_| !never_written) {
                     self.proofs.of_file.insert(path.clone(), proof);
                 }
                 // Whether the others may go depends on how many go.
@@ -217,6 +224,11 @@ impl DestinationState {
                 self.proofs.withdrawn.insert(type_key, withdrawn);
                 self.doubt = Doubt::Whole;
                 self.window.add(0, now);
+            }
+            ToWriter::Together(messages) => {
+                for message in messages {
+                    self.take(message, now, since);
+                }
             }
             ToWriter::Settings(_) | ToWriter::Forget => {}
         }
@@ -329,6 +341,7 @@ impl DestinationState {
         if self.stopped.is_some() {
             self.doubt = Doubt::Whole;
         }
+        self.unwritten.begin();
         let doubt = std::mem::take(&mut self.doubt);
         let doubt = doubt.settle(&self.proofs, settings.deletes_cap.is_some());
         let (wanted, proofs) = match &doubt {
@@ -393,6 +406,9 @@ impl DestinationState {
 
     /// The attempt ended before it came to this destination: its batch waits on.
     pub(super) fn put_back(&mut self, job: Job) {
+        let may_have_written = job.done.may_have_written;
+        self.unwritten
+            .end(may_have_written, &self.wanted, &mut self.proofs);
         let taken = self.taken.take();
         self.window.put_back(taken);
         // Nobody knows what the branch holds now, so also a quiet one has to be looked at.
@@ -434,6 +450,9 @@ impl DestinationState {
             ..
         } = job;
         self.refused_authors = refused_authors;
+        let may_have_written = done.may_have_written || done.failure.is_none();
+        self.unwritten
+            .end(may_have_written, &self.wanted, &mut self.proofs);
         let _batch = self.taken.take();
         self.equal_in_form = equal_in_form;
         if done.capped > 0 || done.content_missing > 0 || done.failure.is_some() {
@@ -522,6 +541,12 @@ impl DestinationState {
                 known.insert(path, set_aside);
             }
         }
+    }
+
+    /// So many files could not be written because the branch does not stand still.
+    pub(super) fn cannot_keep_up(&mut self, files: usize, refusal: &Refusal) {
+        self.failure = Some(refusal.clone());
+        self.waiting = files;
     }
 
     /// The whole branch failed: what is waiting waits on.

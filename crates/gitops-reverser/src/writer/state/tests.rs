@@ -2,7 +2,8 @@
 
 use reverser_core::commit_message::Installation;
 use reverser_core::object_key::ObjectKey;
-use reverser_core::plan::PruneMode;
+use reverser_core::plan::{Operations, PruneMode};
+use reverser_core::scope::{Listed, Listing, ScopeKey};
 use reverser_git::{BranchName, CancelToken, Git, RemoteUrl, Scheme};
 
 use super::*;
@@ -34,29 +35,175 @@ fn settings() -> WriterSettings {
     }
 }
 
-#[test]
-fn names_of_deleted_objects_are_not_kept_for_ever_where_their_files_stay() {
-    let target = Target {
+fn destination() -> Destination {
+    Destination::sample(Target {
         url: RemoteUrl::parse("https://git.example.com/r", Scheme::DEFAULT_ALLOWED).unwrap(),
         branch: BranchName::parse("main").unwrap(),
         repo: Id::new("shop", "repo"),
+    })
+}
+
+fn config_maps() -> TypeKey {
+    TypeKey::new("", "v1", "configmaps").unwrap()
+}
+
+fn path(name: &str) -> RepoPath {
+    RepoPath::of(&ObjectKey::new(config_maps(), Some("shop".into()), name).unwrap())
+}
+
+fn put(name: &str) -> ToWriter {
+    ToWriter::Put {
+        path: path(name),
+        wanted: Wanted {
+            blob: BlobId::of(name.as_bytes()),
+            operations: Operations {
+                create: true,
+                update: true,
+                delete: true,
+            },
+        },
+        content: name.into(),
+        origin: None,
+    }
+}
+
+fn remove(name: &str, proof: DeleteProof) -> ToWriter {
+    ToWriter::Remove {
+        path: path(name),
+        proof: Some(proof),
+        origin: None,
+    }
+}
+
+/// One that knows all ConfigMaps.
+fn listed(destination: Destination, now: Instant) -> DestinationState {
+    let mut knowledge = Knowledge::default();
+    let listing = Listing::start(ScopeKey {
+        type_key: config_maps(),
+        namespace: None,
+    });
+    let Listed::Complete(proof) = listing.finish() else {
+        panic!("nothing was skipped");
     };
+    knowledge.complete.insert(proof);
+    let mut state = DestinationState::new(destination, now);
+    state.take(ToWriter::Knowledge(Box::new(knowledge)), now, None);
+    state
+}
+
+/// How an attempt may end.
+#[derive(Clone, Copy, Debug)]
+enum Attempted {
+    Nothing,
+    Unreachable,
+    Refused,
+    Written,
+    Unknown,
+}
+
+fn attempt(state: &mut DestinationState, end: Attempted, now: Instant) {
+    // However long it has to wait after a failure.
+    state.not_before = None;
+    let job = state.begin(&Id::new("shop", "prod"), &settings(), now);
+    let Some(mut job) = job else {
+        assert!(matches!(end, Attempted::Nothing));
+        return;
+    };
+    let refusal = Refusal {
+        reason: "Refused",
+        message: String::new(),
+    };
+    match end {
+        Attempted::Nothing => panic!("an attempt has begun"),
+        Attempted::Unreachable => state.put_back(job),
+        Attempted::Refused => {
+            job.done.failure = Some(refusal);
+            state.finish(job, now);
+        }
+        Attempted::Written => {
+            job.done.may_have_written = true;
+            state.finish(job, now);
+        }
+        Attempted::Unknown => {
+            job.done.may_have_written = true;
+            state.put_back(job);
+        }
+    }
+}
+
+#[test]
+fn names_that_come_and_go_while_nothing_can_be_written_are_not_kept() {
+    let now = Instant::now();
+    for end in [
+        Attempted::Nothing,
+        Attempted::Unreachable,
+        Attempted::Refused,
+    ] {
+        let suspended = Destination {
+            suspend: matches!(end, Attempted::Nothing),
+            ..destination()
+        };
+        let mut state = listed(suspended, now);
+        for number in 0..100_000 {
+            let name = format!("name-{number}");
+            state.take(put(&name), now, None);
+            if number % 10_000 == 5_000 {
+                attempt(&mut state, end, now);
+            }
+            state.take(remove(&name, DeleteProof::Deleted), now, None);
+        }
+        attempt(&mut state, end, now);
+        assert_eq!(state.proofs.of_file.len(), 0, "{end:?}");
+        assert!(state.wanted.is_empty(), "{end:?}");
+        match &state.doubt {
+            Doubt::Whole => {}
+            Doubt::At(paths) => assert!(paths.len() <= 10_000, "{end:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_the_branch_may_hold_stays_known_to_be_gone_until_it_is_written() {
+    let now = Instant::now();
+    for end in [Attempted::Written, Attempted::Unknown] {
+        let mut state = listed(destination(), now);
+        state.take(put("web"), now, None);
+        attempt(&mut state, end, now);
+        for _ in 0..3 {
+            state.take(remove("web", DeleteProof::Deleted), now, None);
+            assert_eq!(state.proofs.of_file.len(), 1, "{end:?}");
+            attempt(&mut state, Attempted::Unreachable, now);
+            assert_eq!(state.proofs.of_file.len(), 1, "{end:?}");
+            state.take(put("web"), now, None);
+        }
+    }
+    // One that goes during an attempt, which then turns out to have written nothing.
+    let mut state = listed(destination(), now);
+    state.take(put("web"), now, None);
+    let job = state.begin(&Id::new("shop", "prod"), &settings(), now);
+    state.take(remove("web", DeleteProof::Deleted), now, None);
+    assert_eq!(state.proofs.of_file.len(), 1);
+    state.put_back(job.unwrap());
+    assert_eq!(state.proofs.of_file.len(), 0);
+    // Nor is a file new whose object was only listed after a loss.
+    let mut state = DestinationState::new(destination(), now);
+    state.take(ToWriter::Knowledge(Box::default()), now, None);
+    state.take(put("web"), now, None);
+    state.take(remove("web", DeleteProof::Deleted), now, None);
+    assert_eq!(state.proofs.of_file.len(), 1);
+}
+
+#[test]
+fn names_of_deleted_objects_are_not_kept_for_ever_where_their_files_stay() {
     let now = Instant::now();
     for mode in [PruneMode::Never, PruneMode::OnEvent, PruneMode::Always] {
         let destination = Destination {
             prune: mode,
-            ..Destination::sample(target.clone())
+            ..destination()
         };
         let mut state = DestinationState::new(destination, now);
         state.take(ToWriter::Knowledge(Box::default()), now, None);
-        let maps = TypeKey::new("", "v1", "configmaps").unwrap();
-        let gone = ObjectKey::new(maps, Some("shop".into()), "gone").unwrap();
-        let removal = ToWriter::Remove {
-            path: RepoPath::of(&gone),
-            proof: Some(DeleteProof::Deselected),
-            origin: None,
-        };
-        state.take(removal, now, None);
+        state.take(remove("gone", DeleteProof::Deselected), now, None);
         assert_eq!(state.proofs.of_file.len(), 1);
         let job = state.begin(&Id::new("shop", "prod"), &settings(), now);
         state.finish(job.unwrap(), now);

@@ -96,6 +96,37 @@ fn both_policies_must_let_a_rule_in_and_revocation_keeps_its_files() {
 }
 
 #[test]
+fn a_rule_that_was_never_let_in_keeps_no_file_of_others() {
+    let mut world = Installation::prepare("uninvited");
+    let guest = world.plane.namespace("uninvited-guest");
+    world.apply(&world.guest_rule(&guest, &json!([{"resources": ["*"]}])));
+    for (name, tier) in [("web", "web"), ("gone", "web"), ("db", "db")] {
+        let mut object = world.config_map(name, "x");
+        object["metadata"]["labels"] = json!({"tier": tier});
+        world.apply(&object);
+    }
+    let mut rule = world.rule("own", &json!([{"resources": ["configmaps"]}]));
+    world.apply(&rule);
+    world.run();
+    let own = Expected::config_maps(&world.namespace);
+    world.await_mirror(std::slice::from_ref(&own));
+
+    world.stop();
+    world.kubectl(&["delete", "configmap", "gone"]);
+    world.run();
+    world.await_mirror(std::slice::from_ref(&own));
+
+    rule["spec"]["objectSelector"] = json!({"matchLabels": {"tier": "web"}});
+    world.apply(&rule);
+    world.await_mirror(&[own.labelled("tier=web")]);
+    soon("the guest is refused all the while", || {
+        let reason = r#"jsonpath={.status.conditions[?(@.type=="Ready")].reason}"#;
+        let seen = world.kubectl(&["-n", &guest, "get", "watchrule", "guest", "-o", reason]);
+        (seen == "AccessDenied").then_some(()).ok_or(seen)
+    });
+}
+
+#[test]
 fn a_branch_must_be_one_that_the_repository_allows() {
     let world = Installation::start("branches");
     world.apply(&world.repo("repo", &json!({"allowedBranches": ["release/*"]})));

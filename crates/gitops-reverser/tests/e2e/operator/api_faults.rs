@@ -21,6 +21,16 @@ fn behind_a_proxy(world: &mut Installation) -> FaultProxy {
     proxy
 }
 
+fn be_impatient(world: &mut Installation) {
+    let watch = &mut world.settings.watch;
+    watch.backoff_first = Duration::from_millis(50);
+    watch.backoff_longest = Duration::from_secs(1);
+    watch.page_deadline = PATIENCE;
+    watch.response_deadline = PATIENCE;
+    watch.streaming_silence = PATIENCE;
+    watch.watch_silence = PATIENCE;
+}
+
 fn quotas(world: &Installation) -> Expected {
     Expected::new("", "v1", "resourcequotas", "ResourceQuota").within(&world.namespace)
 }
@@ -94,13 +104,7 @@ fn whatever_the_api_server_answers_nothing_goes_that_exists_and_all_is_followed_
     ];
     let mut world = Installation::prepare("api-faults");
     let proxy = behind_a_proxy(&mut world);
-    let watch = &mut world.settings.watch;
-    watch.backoff_first = Duration::from_millis(50);
-    watch.backoff_longest = Duration::from_secs(1);
-    watch.page_deadline = PATIENCE;
-    watch.response_deadline = PATIENCE;
-    watch.streaming_silence = PATIENCE;
-    watch.watch_silence = PATIENCE;
+    be_impatient(&mut world);
     let mut objects: Vec<Value> = (0..=2 * faults.len())
         .map(|round| world.config_map(&format!("old-{round}"), "x"))
         .collect();
@@ -210,4 +214,75 @@ fn a_rule_that_goes_while_its_first_list_is_running_takes_its_files_along() {
         proxy.heal();
         world.apply(&world.config_map("b", "x"));
     }
+}
+
+#[test]
+fn a_rule_that_a_list_merely_lacks_empties_nothing_until_somebody_says_so() {
+    let mut world = Installation::prepare("lacking");
+    let proxy = behind_a_proxy(&mut world);
+    let objects: Vec<Value> = (0..12)
+        .map(|number| world.config_map(&format!("object-{number}"), "x"))
+        .collect();
+    world.create_all(&objects);
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    let expected = [Expected::config_maps(&world.namespace)];
+    world.await_mirror(&expected);
+    let before = world.commits();
+
+    // As after a backup of before the rule was restored: the past is gone, and the list is empty.
+    let version = "jsonpath={.metadata.resourceVersion}";
+    let version = world.kubectl(&["get", "watchrule", "rule", "-o", version]);
+    let expired = json!({"type": "ERROR", "object": {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": "Expired", "code": 410, "message": "too old resource version",
+    }});
+    let empty = json!({
+        "kind": "WatchRuleList", "apiVersion": "configbutler.ai/v1alpha1",
+        "metadata": {"resourceVersion": version}, "items": [],
+    });
+    let expired = Fault::answer(200, format!("{expired}\n"));
+    proxy.fault("/watchrules watch=", expired, 1);
+    proxy.fault("/watchrules watch=", Fault::Hang, ALWAYS);
+    proxy.fault(
+        "/watchrules limit=",
+        Fault::answer(200, empty.to_string()),
+        ALWAYS,
+    );
+    proxy.cut();
+    world.await_ready("gitdestination/prod", "False", "MassDeleteGuard");
+    world.assert_quiet();
+    assert_eq!((world.commits(), world.names().len()), (before, 12));
+
+    proxy.heal();
+    world.kubectl(&["annotate", "watchrule", "rule", "seen=again"]);
+    world.await_mirror(&expected);
+    assert_eq!(world.commits(), before);
+}
+
+#[test]
+fn a_value_that_is_corrupt_in_etcd_costs_no_file_and_stops_no_other_type() {
+    let mut world = Installation::alone("corrupt");
+    be_impatient(&mut world);
+    for name in ["a", "bad", "c"] {
+        world.apply(&world.config_map(name, "x"));
+    }
+    world.apply(&quota(&world, 1));
+    world.apply(&world.rule("maps", &json!([{"resources": ["configmaps"]}])));
+    world.apply(&world.rule("quotas", &json!([{"resources": ["resourcequotas"]}])));
+    world.run();
+    let expected = [Expected::config_maps(&world.namespace), quotas(&world)];
+    world.await_mirror(&expected);
+    let before = config_maps(&world);
+    let key = format!("/registry/configmaps/{}/bad", world.namespace);
+    world.plane.etcd().put(&key, b"not an object").unwrap();
+    // The API server shows none of them as long as it cannot read one.
+    let message = world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
+    assert!(message.contains("configmaps"), "{message}");
+    world.apply(&quota(&world, 2));
+    world.await_equal_of("resourcequotas", &quotas(&world));
+    assert_eq!(config_maps(&world), before, "unknown is not empty");
+    world.plane.etcd().delete(&key).unwrap();
+    world.await_mirror(&expected);
+    assert_eq!(config_maps(&world).len(), 2, "that one is gone");
 }

@@ -109,6 +109,52 @@ fn objects_that_are_too_large_or_too_deep_are_named_and_the_rest_goes_on() {
 }
 
 #[test]
+fn an_object_that_nobody_can_read_is_no_matter_of_other_namespaces() {
+    let mut world = Installation::prepare("unread");
+    let group = format!("{}.example.com", world.namespace);
+    world.apply(&definition(&group, "Deep", &[("v1", true)]));
+    world.plane.await_kinds([format!("deeps.{group}")]);
+    let guest = world.plane.namespace("unread-guest");
+    let deep_in = |namespace: &str, name: &str, levels: usize| {
+        let spec = (0..levels).fold(json!({}), |spec, _| json!({"a": spec}));
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "Deep",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+        })
+    };
+    let all = json!({"accessPolicy": {"namespacedRules": {"mode": "AllNamespaces"}}});
+    world.apply(&world.repo("repo", &all));
+    world.apply(&world.destination("beside", "clusters/beside", &all));
+    let rules = json!([{"apiGroups": [group], "resources": ["deeps"]}]);
+    world.apply(&world.rule("rule", &rules));
+    let mut rule = world.guest_rule(&guest, &rules);
+    rule["spec"]["destinationRef"]["name"] = json!("beside");
+    world.apply(&rule);
+    for namespace in [&world.namespace, &guest] {
+        create(&world, &deep_in(namespace, "flat", 1));
+        create(&world, &deep_in(namespace, "gone", 1));
+    }
+    world.run();
+    let of = |namespace: &str| [Expected::new(&group, "v1", "deeps", "Deep").within(namespace)];
+    world.await_mirror(&of(&world.namespace));
+    world.await_mirror_of("main", "clusters/beside/", &of(&guest));
+    create(&world, &deep_in(&world.namespace, "deep", 300));
+    world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
+    world.await_ready("gitdestination/beside", "True", "InSync");
+
+    // What went unseen is known to be gone, but not where something cannot be read.
+    world.stop();
+    for namespace in [&world.namespace, &guest] {
+        world.kubectl(&["-n", namespace, "delete", &format!("deeps.{group}"), "gone"]);
+    }
+    world.run();
+    let message = world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
+    assert!(message.contains("deep"), "{message}");
+    world.await_mirror_of("main", "clusters/beside/", &of(&guest));
+    assert_eq!(world.files().len(), 2, "they stay until all can be read");
+}
+
+#[test]
 fn a_namespace_that_does_not_come_to_its_end_is_followed_until_it_is_gone() {
     let mut world = Installation::prepare("terminating");
     let allow = json!({"accessPolicy": {"allowClusterRules": true}});

@@ -101,3 +101,46 @@ fn namespaces_are_followed_as_they_are_labelled_and_unlabelled() {
     world.kubectl(&["delete", "clusterwatchrule", &name]);
     world.await_mirror(&[]);
 }
+
+#[test]
+fn a_label_or_a_selector_that_lets_go_of_everything_waits_for_a_person() {
+    let world = Installation::start("let-go");
+    let name = world.namespace.clone();
+    let allow = json!({"accessPolicy": {"allowClusterRules": true}});
+    world.apply(&world.repo("repo", &allow));
+    // More than one batch takes.
+    let objects: Vec<_> = (0..300)
+        .map(|number| world.config_map(&format!("object-{number}"), "x"))
+        .collect();
+    world.create_all(&objects);
+    let set = format!("set={name}");
+    world.kubectl(&["label", "namespace", &name, &set]);
+    let mut rule = world.cluster_rule(&json!([{
+        "scope": "Namespaced", "resources": ["configmaps"],
+        "namespaceSelector": {"matchLabels": {"set": name}},
+    }]));
+    world.apply(&rule);
+    let expected = [Expected::config_maps(&name)];
+    world.await_mirror(&expected);
+    let before = world.commits();
+
+    world.kubectl(&["label", "namespace", &name, "set-"]);
+    world.await_ready("gitdestination/prod", "False", "MassDeleteGuard");
+    world.assert_quiet();
+    assert_eq!(world.commits(), before);
+    world.kubectl(&["label", "namespace", &name, &set]);
+    world.await_mirror(&expected);
+    assert_eq!(world.commits(), before, "nothing has happened");
+
+    rule["spec"]["objectSelector"] = json!({"matchLabels": {"tier": "none"}});
+    world.apply(&rule);
+    world.await_ready("gitdestination/prod", "False", "MassDeleteGuard");
+    world.assert_quiet();
+    assert_eq!(world.commits(), before);
+    let id = "jsonpath={.status.massDeleteGuard.id}";
+    let id = world.kubectl(&["get", "gitdestination", "prod", "-o", id]);
+    let acknowledge = format!("configbutler.ai/acknowledge-mass-delete={id}");
+    world.kubectl(&["annotate", "gitdestination", "prod", &acknowledge]);
+    world.await_mirror(&[]);
+    world.kubectl(&["delete", "clusterwatchrule", &name]);
+}

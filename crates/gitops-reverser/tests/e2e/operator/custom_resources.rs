@@ -127,7 +127,20 @@ fn custom_resources_are_followed_from_the_coming_to_the_going_of_their_definitio
 
 #[test]
 fn files_of_a_definition_that_went_while_the_operator_was_down_go() {
-    let mut world = Installation::prepare("absent");
+    let world = Installation::prepare("absent");
+    definition_goes_while_the_operator_is_down(world, &json!(["things"]));
+}
+
+#[test]
+fn they_go_also_where_all_types_are_watched_and_the_rule_names_none() {
+    let mut world = Installation::prepare("absent-all");
+    world.settings.routing.watch_all = true;
+    definition_goes_while_the_operator_is_down(world, &json!([]));
+}
+
+/// With a rule that selects these resources of the definition's group.
+#[track_caller]
+fn definition_goes_while_the_operator_is_down(mut world: Installation, resources: &Value) {
     let group = format!("{}.example.com", world.namespace);
     world.apply(&definition(&group, "Thing", &[("v1", true)]));
     let crd = format!("things.{group}");
@@ -143,9 +156,9 @@ fn files_of_a_definition_that_went_while_the_operator_was_down_go() {
         .collect();
     world.create_all(&things);
     world.apply(&world.config_map("web", "x"));
-    let named =
-        json!([{"resources": ["configmaps"]}, {"apiGroups": [group], "resources": ["things"]}]);
-    world.apply(&world.rule("rule", &named));
+    let of_group = json!({"apiGroups": [group], "resources": resources});
+    let rules = json!([{"resources": ["configmaps"]}, of_group]);
+    world.apply(&world.rule("rule", &rules));
     world.run();
     let expected = Expected::new(&group, "v1", "things", "Thing").within(&world.namespace);
     world.await_mirror(&[expected, Expected::config_maps(&world.namespace)]);

@@ -129,3 +129,51 @@ fn prune_modes_keep_what_was_not_seen_to_go() {
     world.assert_quiet();
     assert_eq!(world.names(), ["fresh", "object-000", "object-002"]);
 }
+
+#[test]
+fn orphans_of_one_destination_touch_no_other_folder_and_no_other_branch() {
+    let mut world = Installation::prepare("orphans");
+    let rules = json!([{"resources": ["configmaps"]}]);
+    let folders = [
+        ("prod", "main", "clusters/prod"),
+        ("beside", "main", "clusters/beside"),
+        ("branch", "other", "clusters/prod"),
+    ];
+    for (name, branch, folder) in folders {
+        world.apply(&world.destination(name, folder, &json!({"branch": branch})));
+        let mut rule = world.rule_to(name, name, &rules);
+        rule["spec"]["objectSelector"] = json!({"matchLabels": {name: "yes"}});
+        world.apply(&rule);
+    }
+    // Each is in all three, and leaves one, two or all of them.
+    let names = ["one", "two", "all", "gone", "stays"];
+    let labels = json!({"prod": "yes", "beside": "yes", "branch": "yes"});
+    let objects = names.map(|name| {
+        let mut object = world.config_map(name, "x");
+        object["metadata"]["labels"] = labels.clone();
+        object
+    });
+    world.create_all(&objects);
+    world.run();
+    let await_all = |world: &Installation| {
+        for (name, branch, folder) in folders {
+            let selected = Expected::config_maps(&world.namespace).labelled(&format!("{name}=yes"));
+            world.await_mirror_of(branch, &format!("{folder}/"), &[selected]);
+        }
+    };
+    await_all(&world);
+    world.stop();
+    let unlabel = |name: &str, labels: &[&str]| {
+        world.kubectl(&[&["label", "configmap", name], labels].concat());
+    };
+    unlabel("one", &["prod-"]);
+    unlabel("two", &["beside-", "branch-"]);
+    unlabel("all", &["prod-", "beside-", "branch-"]);
+    world.kubectl(&["delete", "configmap", "gone"]);
+    world.run();
+    await_all(&world);
+    let count = |branch: &str, folder: &str| world.files_of(branch, folder).len();
+    assert_eq!(count("main", "clusters/prod/"), 2, "two and stays");
+    assert_eq!(count("main", "clusters/beside/"), 2, "one and stays");
+    assert_eq!(count("other", "clusters/prod/"), 2, "one and stays");
+}

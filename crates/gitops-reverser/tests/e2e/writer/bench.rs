@@ -180,7 +180,6 @@ impl Bench {
             acknowledged: None,
             marked: MarkedFolder::default(),
             suspend: false,
-            keeps_unselected: false,
             push: PushSettings {
                 max_wait: None,
                 max_files: None,

@@ -34,6 +34,65 @@ fn a_commit_of_somebody_else_between_two_batches_stays() {
     assert_eq!(writer.report("prod").unwrap().failure, None);
 }
 
+/// A hook that puts a commit onto the branch while somebody pushes to it.
+const MOVES_THE_BRANCH: &str = "\
+    unset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES
+    tip=$(git rev-parse refs/heads/main)
+    new=$(git -c user.name=me -c user.email=me@example.com commit-tree -p $tip -m more $tip^{tree})
+    git update-ref refs/heads/main $new $tip";
+
+#[test]
+fn a_branch_that_moves_under_every_push_is_told_and_caught_up_with_in_the_end() {
+    let bench = Bench::new();
+    let writer = bench.run();
+    writer.put("web", "one");
+    writer.await_objects("clusters/prod", &[("web", "one")]);
+    bench.repository.hook("pre-receive", MOVES_THE_BRANCH);
+    writer.put("web", "two");
+    writer.put("api", "one");
+    let message = writer.await_failure("prod", "Progressing");
+    assert!(message.contains("the branch moved"), "{message}");
+    soon("both files wait", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let told = report.waiting == 2 && report.failure.is_some();
+        told.then_some(()).ok_or(format!("{report:?}"))
+    });
+    bench.repository.remove_hook("pre-receive");
+    writer.await_failure("prod", "");
+    writer.await_objects("clusters/prod", &[("api", "one"), ("web", "two")]);
+    assert_eq!(writer.report("prod").unwrap().waiting, 0);
+    bench.repository.assert_sound("main");
+}
+
+/// A hook that answers for the server, in git's protocol, that a push is not complete.
+const MISSES_SOMETHING: &str = "\
+    line='ng refs/heads/main missing necessary objects'
+    printf '000dversion=10000'
+    printf '%04x%s0000' $((${#line} + 4)) \"$line\"
+    cat > /dev/null";
+
+#[test]
+fn a_server_that_misses_something_in_every_push_is_quoted() {
+    let bench = Bench::new();
+    let writer = bench.run();
+    writer.put("web", "one");
+    writer.await_objects("clusters/prod", &[("web", "one")]);
+    let answers = "receive.procReceiveRefs";
+    bench.repository.hook("proc-receive", MISSES_SOMETHING);
+    bench.repository.config(answers, "refs/heads");
+    writer.put("web", "two");
+    let message = writer.await_failure("prod", "Unreachable");
+    assert!(message.contains("missing necessary objects"), "{message}");
+    soon("the file waits", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let waits = report.waiting == 1 && report.failure.is_some();
+        waits.then_some(()).ok_or(format!("{report:?}"))
+    });
+    bench.repository.git(&["config", "--unset", answers]);
+    writer.await_failure("prod", "");
+    writer.await_objects("clusters/prod", &[("web", "two")]);
+}
+
 #[test]
 fn a_server_that_is_down_costs_a_delay_and_one_catch_up() {
     let bench = Bench::new();

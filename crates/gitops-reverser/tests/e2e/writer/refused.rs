@@ -1,6 +1,7 @@
 //! Servers that refuse what they are sent.
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
 use super::bench::{Bench, soon};
 
@@ -59,6 +60,33 @@ fn one_refused_object_is_set_aside_and_everything_else_is_written() {
             .then_some(())
             .ok_or(format!("{report:?}"))
     });
+}
+
+#[test]
+fn looking_for_what_is_refused_keeps_to_the_pace_of_the_repository() {
+    let bench = Bench::patient();
+    bench.repository.hook("pre-receive", REFUSES_BAD);
+    let mut destination = bench.destination("main", "clusters/prod");
+    // A burst of ten, then one each second.
+    destination.push.per_minute = 60;
+    let writer = bench.run_branch("main");
+    writer.add_with("prod", destination);
+    writer.await_failure("prod", "");
+    for name in 0..60 {
+        writer.put(&format!("web-{name}"), "one");
+    }
+    writer.put("bad-1", "one");
+    writer.put("web-10-bad", "one");
+    let start = Instant::now();
+    soon("the set-aside objects", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let found = report.set_aside_objects == 2 && report.failure.is_none();
+        found.then_some(()).ok_or(format!("{report:?}"))
+    });
+    let (pushes, seconds) = (bench.pushes(), start.elapsed().as_secs());
+    assert!(pushes > 14, "{pushes} pushes keep to any pace");
+    let allowed = usize::try_from(10 + seconds + 1).unwrap();
+    assert!(pushes <= allowed, "{pushes} pushes in {seconds} s");
 }
 
 #[test]
