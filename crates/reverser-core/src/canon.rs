@@ -226,6 +226,11 @@ impl<'a> Draft<'a> {
 }
 
 impl<'a> Manifest<'a> {
+    /// What a file says, with nothing taken away.
+    pub(crate) fn as_it_stands(root: Map<'a>) -> Self {
+        Self(root)
+    }
+
     pub(crate) fn root_mut(&mut self) -> &mut Map<'a> {
         &mut self.0
     }

@@ -30,6 +30,8 @@ pub mod canon;
 pub mod ignore;
 /// Secrets without their values.
 pub mod redaction;
+/// Secrets as people may be shown them.
+pub mod masking;
 /// Values to YAML that every reader reads alike.
 pub mod manifest_yaml;
 /// Where an object's file lives, in both directions.

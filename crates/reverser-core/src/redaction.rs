@@ -14,6 +14,14 @@ use crate::value::{Map, Value};
 /// Says that the values of a file are none.
 pub const REDACTED: &str = "configbutler.ai/redacted";
 
+/// What a redacted file says of itself: that its values are none, and to Argo CD and to kustomize, by
+/// which Flux reads, that it is not to be applied. It would put hashes in the place of passwords.
+const MARKS: &[(&str, &str)] = &[
+    ("argocd.argoproj.io/hook", "Skip"),
+    ("config.kubernetes.io/local-config", "true"),
+    (REDACTED, "true"),
+];
+
 /// SHA-256 works on blocks of this many bytes.
 const BLOCK: usize = 64;
 
@@ -67,8 +75,8 @@ impl RedactionKey {
         outer.finalize().into()
     }
 
-    /// Replaces the values of a Secret. What stands there afterwards is valid for the API server, and
-    /// an annotation says that it is nobody's password.
+    /// Replaces the values of a Secret. What stands there afterwards is valid for the API server, so
+    /// annotations say that it is nobody's password.
     pub fn redact(&self, manifest: &mut Manifest<'_>) {
         let root = manifest.root_mut();
         let text_at = |path: &[&str]| {
@@ -93,7 +101,9 @@ impl RedactionKey {
             metadata.insert("annotations", Value::Map(Map::default()));
         }
         if let Some(annotations) = metadata.map_at_mut(&["annotations"]) {
-            annotations.insert(REDACTED, Value::String(Cow::Borrowed("true")));
+            for (name, value) in MARKS {
+                annotations.insert(*name, Value::String(Cow::Borrowed(value)));
+            }
         }
     }
 }
@@ -126,10 +136,10 @@ mod tests {
         let text = redacted(1, "aHVudGVyMg==");
         assert!(!text.contains("aHVudGVyMg"), "{text}");
         assert!(text.contains("  password: ") && text.contains("  user: "));
-        assert!(
-            text.contains("configbutler.ai/redacted: \"true\""),
-            "{text}"
-        );
+        let marks = "  annotations:\n    argocd.argoproj.io/hook: Skip\n    \
+                     config.kubernetes.io/local-config: \"true\"\n    \
+                     configbutler.ai/redacted: \"true\"\n";
+        assert!(text.contains(marks), "{text}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use reverser_core::canon::{canonicalise, say_the_same};
 use reverser_core::commit_message::describe;
 use reverser_core::object::Object;
+use reverser_core::repo_path::RepoPath;
 use reverser_git::CommitId;
 
 use self::cluster::{apply, live};
@@ -32,15 +33,29 @@ struct Step {
     live: Option<String>,
 }
 
+/// What is to be done about all of them.
+struct Prepared {
+    commit: CommitId,
+    cluster: Cluster,
+    steps: Vec<Step>,
+    /// Files that are not applied, and why.
+    refused: Vec<(RepoPath, String)>,
+    /// How many objects are as they were.
+    same: usize,
+}
+
 async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Complaint> {
     let mut signals = EndSignals::listen().map_err(Complaint::failed)?;
-    let (commit, cluster, mut steps, same) = signals.unless(prepare(arguments)).await?;
-    steps.sort_by_key(|step| (rank(&step.old.identity), step.old.path.clone()));
-    show(&cluster, &commit, &steps, same)?;
-    if steps.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !arguments.yes && !arguments.dry_run {
+    let prepared = signals.unless(prepare(arguments)).await?;
+    show(&prepared)?;
+    let Prepared {
+        cluster,
+        steps,
+        refused,
+        same,
+        ..
+    } = prepared;
+    if !steps.is_empty() && !arguments.yes && !arguments.dry_run {
         tokio::select! {
             agreed = tokio::task::spawn_blocking(ask) => agreed.map_err(Complaint::failed)??,
             _ = signals.next() => {
@@ -49,48 +64,52 @@ async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Complaint> {
             }
         }
     }
-    let mut failed = 0;
-    let mut result = Ok(());
+    let mut failed = refused.len();
+    let all = same + steps.len() + refused.len();
     for step in &steps {
         let outcome = tokio::select! {
             outcome = apply(&cluster, &step.old, arguments.dry_run) => outcome,
-            _ = signals.next() => {
-                result = Err(interrupted());
-                break;
-            }
+            _ = signals.next() => return Err(interrupted()),
         };
         let (line, good) = report(step, outcome, arguments.dry_run);
         failed += usize::from(!good);
         print(&line).map_err(Complaint::failed)?;
     }
-    result?;
     Ok(match failed {
         0 => ExitCode::SUCCESS,
-        all if all == steps.len() => Exit::Failed.into(),
+        _ if failed == all => Exit::Failed.into(),
         _ => Exit::Partial.into(),
     })
 }
 
-/// What is to be done, with how many objects are as they were.
-async fn prepare(
-    arguments: &RestoreArguments,
-) -> Result<(CommitId, Cluster, Vec<Step>, usize), Complaint> {
+async fn prepare(arguments: &RestoreArguments) -> Result<Prepared, Complaint> {
     let for_git = arguments.clone();
     let read = tokio::task::spawn_blocking(move || read_files(&for_git));
     let (commit, files) = read.await.map_err(Complaint::failed)??;
     let cluster = Cluster::connect(&arguments.cluster).await?;
-    let mut steps = Vec::new();
-    let mut same = 0;
+    let mut prepared = Prepared {
+        commit,
+        cluster,
+        steps: Vec::new(),
+        refused: Vec::new(),
+        same: 0,
+    };
     for old in files {
-        let live = live(&cluster, &old).await?;
-        let is_same = |live: &String| say_the_same(live, &old.text);
-        if live.as_ref().is_some_and(is_same) {
-            same += 1;
-        } else {
-            steps.push(Step { old, live });
+        let found = live(&prepared.cluster, &old).await?;
+        match (found, old.refused) {
+            (Ok(Some(live)), _) if say_the_same(&live, &old.text) => prepared.same += 1,
+            (_, Some(why)) => prepared.refused.push((old.path, why.to_owned())),
+            // Nobody agrees to what cannot be shown.
+            (Err(why), None) => {
+                let why = format!("it cannot be compared with the cluster: {why}");
+                prepared.refused.push((old.path, why));
+            }
+            (Ok(live), None) => prepared.steps.push(Step { old, live }),
         }
     }
-    Ok((commit, cluster, steps, same))
+    let steps = &mut prepared.steps;
+    steps.sort_by_key(|step| (rank(&step.old.identity), step.old.path.clone()));
+    Ok(prepared)
 }
 
 fn interrupted() -> Complaint {
@@ -100,18 +119,19 @@ fn interrupted() -> Complaint {
     )
 }
 
-fn show(
-    cluster: &Cluster,
-    commit: &CommitId,
-    steps: &[Step],
-    same: usize,
-) -> Result<(), Complaint> {
+fn show(prepared: &Prepared) -> Result<(), Complaint> {
+    let Prepared {
+        commit,
+        cluster,
+        steps,
+        refused,
+        same,
+    } = prepared;
     let paint = Paint::for_stdout();
     let mut text = String::new();
     for Step { old, live } in steps {
         let what = describe(&old.path);
         match live {
-            _ if old.refused.is_some() => {}
             None => {
                 let _infallible =
                     writeln!(text, "{} {what}\n", paint.paint(Colour::Green, "create"));
@@ -119,10 +139,14 @@ fn show(
             Some(live) => {
                 let _infallible =
                     writeln!(text, "{} {what}", paint.paint(Colour::Yellow, "change"));
-                text.push_str(&paint.diff(("live", live), (old.path.as_str(), &old.text)));
+                let file = old.path.as_str();
+                text.push_str(&paint.object_diff(&old.path, ("live", live), (file, &old.text)));
                 text.push('\n');
             }
         }
+    }
+    for (path, why) in refused {
+        text.push_str(&failure(path, why));
     }
     let _infallible = writeln!(
         text,
@@ -132,6 +156,11 @@ fn show(
         cluster.name
     );
     print(&text).map_err(Complaint::failed)
+}
+
+fn failure(path: &RepoPath, why: &str) -> String {
+    let failed = Paint::for_stdout().paint(Colour::Red, "failed");
+    format!("{failed} {}: {why}\n", describe(path))
 }
 
 /// Asks on the terminal.
@@ -158,10 +187,7 @@ fn report(step: &Step, outcome: Result<String, String>, dry_run: bool) -> (Strin
     let paint = Paint::for_stdout();
     let what = describe(&step.old.path);
     match outcome {
-        Err(why) => (
-            format!("{} {what}: {why}\n", paint.paint(Colour::Red, "failed")),
-            false,
-        ),
+        Err(why) => (failure(&step.old.path, &why), false),
         Ok(json) => {
             let now = Object::from_json(&json, None).map(|object| canonicalise(object).to_yaml());
             let whole = now.is_ok_and(|now| say_the_same(&now, &step.old.text));

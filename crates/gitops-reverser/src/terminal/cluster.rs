@@ -12,7 +12,8 @@ use crate::command_line::ClusterArguments;
 
 /// Who waits longer for the first answer has given up already.
 const DEADLINE: Duration = Duration::from_secs(15);
-const LIMIT: usize = 1 << 20;
+/// More than an object can take: etcd holds 1.5 MiB, which base64 and the names of fields make longer.
+const LIMIT: usize = 8 << 20;
 
 /// A cluster that has answered.
 pub struct Cluster {

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 
+use reverser_core::masking::masked;
+use reverser_core::repo_path::RepoPath;
 use similar::{ChangeTag, TextDiff};
 
 /// Whether standard output is to be coloured, and with what.
@@ -89,6 +91,16 @@ impl Paint {
         text
     }
 
+    /// The same for two forms of one object; of a Secret no values are shown.
+    #[must_use]
+    pub fn object_diff(self, path: &RepoPath, old: (&str, &str), new: (&str, &str)) -> String {
+        if !is_secret(path) {
+            return self.diff(old, new);
+        }
+        let (before, after) = masked(old.1, new.1);
+        self.diff((old.0, &before), (new.0, &after))
+    }
+
     /// A patch of `git`, in the same colours.
     #[must_use]
     pub fn patch(self, patch: &str) -> String {
@@ -110,6 +122,13 @@ impl Paint {
         }
         text
     }
+}
+
+fn is_secret(path: &RepoPath) -> bool {
+    RepoPath::parse(path.as_str()).is_ok_and(|identity| {
+        let key = identity.type_key;
+        key.group().is_empty() && key.resource() == "secrets"
+    })
 }
 
 /// Columns that are as wide as what stands in them. The last one is as long as it likes.

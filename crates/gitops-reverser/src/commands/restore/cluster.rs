@@ -19,16 +19,27 @@ const FIELD_MANAGER: &str = "gitops-reverser-restore";
 /// How long a type or namespace that was just restored may take to be there.
 const APPEARS: (u32, Duration) = (40, Duration::from_millis(250));
 
-/// What lives under the name of a file, in the same form.
-pub(super) async fn live(cluster: &Cluster, old: &Old) -> Result<Option<String>, Complaint> {
+/// What lives under the name of a file, in the same form. `Err` inside says why that cannot be known of
+/// this object; a cluster that does not answer at all is a complaint.
+pub(super) async fn live(
+    cluster: &Cluster,
+    old: &Old,
+) -> Result<Result<Option<String>, String>, Complaint> {
     match cluster.get(&url(old)).await {
         Ok(body) => {
             let text = String::from_utf8_lossy(&body);
-            let object = Object::from_json(&text, None).map_err(Complaint::failed)?;
-            Ok(Some(canonicalise(object).to_yaml()))
+            let object = Object::from_json(&text, None);
+            let text = object.map(|object| Some(canonicalise(object).to_yaml()));
+            Ok(text.map_err(|error| error.to_string()))
         }
-        Err(failure) if failure.reason == FailureReason::NotFound => Ok(None),
-        Err(failure) => Err(cluster.complaint(&failure)),
+        Err(failure) => match failure.reason {
+            FailureReason::NotFound => Ok(Ok(None)),
+            FailureReason::Unauthorized
+            | FailureReason::Unreachable
+            | FailureReason::Timeout
+            | FailureReason::Truncated => Err(cluster.complaint(&failure)),
+            _ => Ok(Err(failure.message)),
+        },
     }
 }
 
@@ -55,9 +66,6 @@ fn url(old: &Old) -> String {
 
 /// How an application went: what the server has now.
 pub(super) async fn apply(cluster: &Cluster, old: &Old, dry_run: bool) -> Result<String, String> {
-    if let Some(why) = old.refused {
-        return Err(why.to_owned());
-    }
     let (attempts, wait) = APPEARS;
     let mut attempt = 1;
     loop {

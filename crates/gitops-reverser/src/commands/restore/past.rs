@@ -101,13 +101,8 @@ fn old(identity: PathIdentity, text: String) -> Option<Old> {
         let root = root.as_map()?;
         let name = root.at(&["metadata", "name"]).and_then(Value::as_str)?;
         let redacted = root.at(&["metadata", "annotations", REDACTED]).is_some();
-        let refused = if redacted {
-            Some("its values are redacted, and would overwrite the real ones")
-        } else if root.get("sops").is_some() {
-            Some("it is encrypted: decrypt it with sops and apply that")
-        } else {
-            None
-        };
+        let refused =
+            redacted.then_some("its values are redacted, and would overwrite the real ones");
         (name.to_owned(), refused)
     };
     let key = ObjectKey::new(

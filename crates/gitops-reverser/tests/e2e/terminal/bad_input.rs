@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reverser_testkit::control_plane::User;
 use reverser_testkit::git_server::HttpFront;
 
-use super::world::{Run, World, golden};
+use super::world::{Run, World, golden, run};
 
 /// What went wrong, as a person reads it, and the number that a script sees.
 struct Mistakes {
@@ -225,4 +225,16 @@ fn a_folder_inside_of_another_tools_folder_is_refused() {
     // Beside them is fine.
     world.mirror(&["--folder", "charts/web-live"]);
     world.mirror(&["--folder", "clusters/live"]);
+}
+
+#[test]
+fn somebody_without_any_kubeconfig_is_told_where_one_is_looked_for() {
+    let world = World::empty("nowhere");
+    let mut binary = world.binary(&["mirror", "--repo", "backup", "--once"]);
+    let run = run(binary.env_remove("KUBECONFIG"));
+    assert_eq!(run.code, Some(10), "{run:?}");
+    for said in ["--kubeconfig", "KUBECONFIG", "~/.kube/config"] {
+        assert!(run.stderr.contains(said), "{said}: {run:?}");
+    }
+    assert!(!world.folder.path().join("backup").exists());
 }

@@ -161,3 +161,58 @@ fn the_second_interruption_waits_for_nothing() {
     assert_eq!(world.mirror(&["--quiet"]).code, Some(0));
     assert_eq!(world.files().len(), 3);
 }
+
+/// Waits until the proxy was asked for something.
+fn await_request(proxy: &FaultProxy, words: &[&str]) {
+    wait::until_blocking(format!("a request with {words:?}"), SOON, || {
+        let seen = proxy.seen();
+        let asked = |line: &String| words.iter().all(|word| line.contains(word));
+        let found = seen.iter().any(asked);
+        found.then_some(()).ok_or_else(|| seen.join("\n"))
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn an_interruption_while_listing_ends_it_and_the_next_run_goes_on() {
+    let world = World::new("listing");
+    let proxy = FaultProxy::start(&world.plane.kube_config(User::Alice));
+    let kubeconfig = through(&world, &proxy);
+    proxy.fault("/configmaps?", Fault::Hang, usize::MAX);
+    let ns = &world.namespace;
+    let once = ["mirror", "--once", "-n", ns, "--repo", "backup"];
+    let arguments = [&once[..], &["--kubeconfig", &kubeconfig]].concat();
+    let run = OnTerminal::start(world.binary(&arguments));
+    await_request(&proxy, &["/configmaps?"]);
+    run.signal(Signal::INT);
+    let (code, seen) = run.end();
+    assert_eq!(code, Some(130), "{seen}");
+    assert!(seen.contains("the next run goes on"), "{seen}");
+    proxy.heal();
+    world.mirror(&[]);
+    assert_eq!(world.files().len(), 3);
+}
+
+#[test]
+fn an_interruption_while_restoring_tells_what_is_done() {
+    let world = World::new("applying");
+    world.mirror(&[]);
+    world.kubectl(&["delete", "configmap", "settings"]);
+    world.kubectl(&["delete", "deployment", "web"]);
+    let proxy = FaultProxy::start(&world.plane.kube_config(User::Alice));
+    let kubeconfig = through(&world, &proxy);
+    // ConfigMaps come before Deployments.
+    proxy.fault("PATCH /deployments/", Fault::Hang, usize::MAX);
+    let all = ["restore", ".", "--repo", "backup", "--at", "HEAD", "--yes"];
+    let arguments = [&all[..], &["--kubeconfig", &kubeconfig]].concat();
+    let run = OnTerminal::start(world.binary(&arguments));
+    let ns = &world.namespace;
+    run.await_text(&format!("{ns}/settings (configmaps)"));
+    await_request(&proxy, &["PATCH", "/deployments/"]);
+    run.signal(Signal::INT);
+    run.await_text("objects that were named above are restored");
+    let (code, seen) = run.end();
+    assert_eq!(code, Some(130), "{seen}");
+    proxy.heal();
+    world.kubectl(&["get", "configmap", "settings"]);
+}

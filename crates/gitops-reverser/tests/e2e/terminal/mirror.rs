@@ -48,6 +48,14 @@ fn secrets_are_redacted_unless_the_user_says_otherwise() {
         !all.contains("aHVudGVyMg") && !all.contains("hunter2"),
         "{all}"
     );
+    // Whoever applies the folder with kustomize does not write hashes over passwords.
+    world.shell(
+        "git clone -q backup work; cd work; { echo resources:; git ls-files '*.yaml' | sed 's/^/- /'; } \
+         > kustomization.yaml",
+    );
+    let applied = world.kubectl(&["kustomize", &world.path("work")]);
+    assert!(applied.contains("kind: ConfigMap"), "{applied}");
+    assert!(!applied.contains("kind: Secret"), "{applied}");
     world.mirror(&["--secrets", "as-is"]);
     assert!(world.git(&["show", &secret]).contains("aHVudGVyMg=="));
     world.mirror(&["--branch", "without", "--secrets", "skip"]);

@@ -1,6 +1,7 @@
 use rustix::process::Signal;
 
 use super::world::{OnTerminal, World};
+use crate::operator::installation::await_right;
 
 /// A Deployment that was scaled from 1 to 3 after the first commit.
 fn scaled(name: &str) -> World {
@@ -225,4 +226,103 @@ fn a_time_leads_to_the_commit_of_that_time_and_what_is_redacted_stays() {
         "restore", ".", "--repo", "backup", "--at", "soonish", "--yes",
     ]);
     assert_eq!(run.code, Some(64), "{run:?}");
+}
+
+/// Somebody who may only read and write ConfigMaps of the namespace; alice speaks for them.
+fn who_may_write_config_maps(world: &World) -> String {
+    let user = format!("writer-of-{}", world.namespace);
+    let may = ["--verb=get,create,patch", "--resource=configmaps"];
+    world.kubectl(&[&["create", "role", "writer"], &may[..]].concat());
+    let binding = ["create", "rolebinding", "writer", "--role=writer", "--user"];
+    world.kubectl(&[&binding[..], &[&user]].concat());
+    let right = ["patch", "configmaps", "-n", &world.namespace];
+    await_right(&world.plane, &user, &right);
+    world.impersonating(&user)
+}
+
+#[test]
+fn an_object_that_may_not_be_read_is_reported_and_the_others_come_back() {
+    let world = World::new("restore-forbidden");
+    world.mirror(&["--secrets", "as-is"]);
+    world.kubectl(&["delete", "configmap", "settings"]);
+    let other = r#"{"stringData":{"password":"other"}}"#;
+    world.kubectl(&["patch", "secret", "db", "-p", other]);
+    let kubeconfig = who_may_write_config_maps(&world);
+    let run = world.run(&[
+        "restore",
+        ".",
+        "--repo",
+        "backup",
+        "--at",
+        "HEAD",
+        "--yes",
+        "--kubeconfig",
+        &kubeconfig,
+    ]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    let ns = &world.namespace;
+    for line in [
+        format!("created {ns}/settings (configmaps)\n"),
+        format!("failed {ns}/db (secrets): it cannot be compared with the cluster: 403"),
+        format!("failed {ns}/web (deployments.apps): it cannot be compared with the cluster: 403"),
+        "1 object of commit".to_owned(),
+    ] {
+        assert!(run.stdout.contains(&line), "{line}: {run:?}");
+    }
+
+    // With the rights it is the Secret that is left, of which no value is shown.
+    let all = ["restore", ".", "--repo", "backup", "--at", "HEAD", "--yes"];
+    let run = world.run(&all);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let masked = "-  password: \"*** (before)\"\n+  password: \"*** (after)\"\n";
+    assert!(run.stdout.contains(masked), "{run:?}");
+    for value in ["hunter2", "aHVudGVyMg", "b3RoZXI"] {
+        assert!(!run.stdout.contains(value), "{run:?}");
+    }
+}
+
+#[test]
+fn an_object_that_is_as_large_as_the_server_takes_comes_back() {
+    let world = World::empty("restore-large");
+    // Each of these characters takes two in JSON.
+    let large = world.path("large");
+    std::fs::write(&large, "\"".repeat(700_000)).unwrap();
+    let file = format!("--from-file={large}");
+    world.kubectl(&["create", "configmap", "large", &file]);
+    world.kubectl(&["create", "configmap", "small", "--from-literal=a=b"]);
+    world.mirror(&["--include", "configmaps"]);
+    world.kubectl(&["label", "configmap", "large", "small", "changed=true"]);
+    world.kubectl(&["delete", "configmap", "small"]);
+    let all = ["restore", ".", "--repo", "backup", "--at", "HEAD", "--yes"];
+    let run = world.run(&all);
+    let told = |what: &str| run.stdout.contains(&format!("{what} {}/", world.namespace));
+    let end = &run.stdout[run.stdout.len().saturating_sub(500)..];
+    assert_eq!(run.code, Some(0), "{end} {}", run.stderr);
+    assert!(told("created") && told("restored"), "{end}");
+}
+
+#[test]
+fn what_its_namespace_is_missing_for_fails_by_itself() {
+    let world = World::empty("restore-nowhere");
+    world.kubectl(&["create", "configmap", "here", "--from-literal=a=b"]);
+    world.mirror(&["--include", "configmaps"]);
+    let ns = &world.namespace;
+    world.shell(&format!(
+        "git clone -q backup work; cd work/core/v1/configmaps; cp -r {ns} {ns}-gone; \
+         sed -i 's/namespace: .*/namespace: {ns}-gone/' {ns}-gone/here.yaml; \
+         git add .; git commit -qm gone; git push -q"
+    ));
+    world.kubectl(&["delete", "configmap", "here"]);
+    let all = ["restore", ".", "--repo", "backup", "--at", "HEAD", "--yes"];
+    let run = world.run(&all);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    let lost = format!("failed {ns}-gone/here (configmaps): ");
+    let lost = run.stdout.lines().find(|line| line.starts_with(&lost));
+    let lost = lost.unwrap_or_else(|| panic!("{run:?}"));
+    assert!(
+        lost.contains(&format!("namespaces \"{ns}-gone\" not found")),
+        "{lost}"
+    );
+    let found = format!("created {ns}/here (configmaps)\n");
+    assert!(run.stdout.contains(&found), "{run:?}");
 }
