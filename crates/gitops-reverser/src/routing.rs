@@ -31,7 +31,7 @@ pub(crate) use self::destinations::has_written;
 pub use self::kept::Kept;
 pub use self::unreadable::{OwnKind, Unreadable};
 use crate::identity::{Id, RuleId};
-use crate::settings::AllowedRepoUrls;
+use crate::settings::{AllowedRepoUrls, DestinationSettings, DiscoverySettings};
 
 /// Everything that users wrote, and the labels of namespaces.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +73,20 @@ pub struct RoutingOptions {
 }
 
 impl RoutingOptions {
+    /// What these flags say.
+    #[must_use]
+    pub fn of(discovery: &DiscoverySettings, destination: &DestinationSettings) -> Self {
+        let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
+        Self {
+            schemes: destination.allowed_schemes.clone(),
+            allowed_urls: destination.allowed_repo_urls.clone(),
+            secrets_mode: destination.secrets_mode,
+            exclusions: Exclusions::new(discovery.default_exclusions, &exclude),
+            watch_all: discovery.watch_all,
+            max_types: discovery.max_types,
+        }
+    }
+
     fn url_of(&self, text: &str) -> Result<RemoteUrl, Refusal> {
         let refused = |message: String| Refusal {
             reason: reverser_api::conditions::remote_reason::URL_NOT_ALLOWED,
@@ -83,10 +97,11 @@ impl RoutingOptions {
         if self.allowed_urls.allows(&url) {
             Ok(url)
         } else {
-            Err(refused(
-                "spec.repoUrl is none that the operator's flag --allowed-repo-urls allows"
-                    .to_owned(),
-            ))
+            let patterns: Vec<&str> = self.allowed_urls.patterns().collect();
+            Err(refused(format!(
+                "spec.repoUrl is none that the operator's flag --allowed-repo-urls allows: {}",
+                patterns.join(", ")
+            )))
         }
     }
 }

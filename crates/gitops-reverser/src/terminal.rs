@@ -13,6 +13,8 @@ pub mod selection;
 pub mod object_name;
 /// Label selectors as kubectl has them.
 mod label_text;
+/// The flags of an operator that is installed.
+pub mod installed_flags;
 /// The key of redacted Secrets, kept on this machine.
 mod redaction_key;
 /// One run of the operator between a person's own ends.

@@ -8,13 +8,17 @@ use reverser_core::noise::NOISE_RULES;
 
 /// The flags of `controller`, by what they are about.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+// Whoever adds arguments behind those of a chart means the last one.
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   gitops-reverser controller
   gitops-reverser controller --kubeconfig ~/.kube/config --work-dir /tmp/reverser --log-format text
   GITOPS_REVERSER_DELETES_CAP_PER_CYCLE=0 gitops-reverser controller
 
-Exit status: 0 after SIGTERM or SIGINT, 1 if it cannot go on, 2 if a flag cannot be used.")]
+Exit status: 0 after SIGTERM or SIGINT, 1 if it cannot go on, 2 if a flag cannot be used."
+)]
 pub struct ControllerArguments {
     /// Watch objects and write them to Git; with false the four kinds are checked and nothing else
     /// happens

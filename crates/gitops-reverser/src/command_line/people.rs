@@ -17,7 +17,8 @@ Examples:
   gitops-reverser verify --repo ./backup -A --json | jq '.different[].path'
 
 A file that says the same in another form is the same. Select what was selected for the mirror, with
-the same --secrets and key: what is not selected is not compared.
+the same --secrets and key: what is not selected is not compared. For a GitDestination the flags of the
+operator are read from its Deployment. Values of Secrets are never shown, only that they differ.
 
 Exit status: 0 if folder and cluster are the same, 1 if they differ or something failed, 2 if nothing
 differs and some types could not be listed; 10 to 130 as `mirror` has them.")]
@@ -31,7 +32,7 @@ pub struct VerifyArguments {
     )]
     pub destination: Option<String>,
 
-    /// Where the operator runs, whose key Secrets are redacted with
+    /// Where the operator runs, whose flags say what is written and whose key Secrets are redacted with
     #[arg(long, value_name = "NAMESPACE", default_value = "gitops-reverser")]
     pub operator_namespace: String,
 

@@ -66,7 +66,7 @@ pub struct SelectionArguments {
     pub selector: Option<String>,
 
     /// How Secrets are written. Redacted ones keep their keys, with a keyed hash in the place of each
-    /// value [default: redact; of a GitDestination, as it says, or as-is]
+    /// value [default: redact; of a GitDestination, as it or the operator's flags say]
     #[arg(long, value_name = "MODE", value_enum)]
     pub secrets: Option<SecretsArgument>,
 

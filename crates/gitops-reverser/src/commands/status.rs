@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Api, Resource, ResourceExt as _};
 use reverser_api::conditions::condition;
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
@@ -119,39 +119,44 @@ async fn tell(arguments: &StatusArguments) -> Result<ExitCode, Complaint> {
 
 async fn look(client: &kube::Client, namespace: Option<&str>) -> Result<Overview, Complaint> {
     let (repos, destinations, rules, cluster_rules) = tokio::try_join!(
-        list::<GitRepoConfig>(client),
-        list::<GitDestination>(client),
-        list::<WatchRule>(client),
-        list::<ClusterWatchRule>(client),
+        of_namespaces::<GitRepoConfig>(client, namespace),
+        of_namespaces::<GitDestination>(client, namespace),
+        of_namespaces::<WatchRule>(client, namespace),
+        of_cluster(client, namespace),
     )?;
+    let foreign = match namespace {
+        Some(_) => elsewhere(client, &destinations).await,
+        None => Vec::new(),
+    };
     let here = |of: &str| namespace.is_none_or(|namespace| namespace == of);
     let mut overview = Overview {
         destinations: Vec::new(),
         rules: Vec::new(),
         notes: Vec::new(),
     };
+    let cluster_rules = cluster_rules.unwrap_or_else(|| {
+        overview.notes.push(Note {
+            about: "ClusterWatchRules".to_owned(),
+            reason: "Forbidden".to_owned(),
+            message: "you may not list them, so those that lead here are not shown".to_owned(),
+        });
+        Vec::new()
+    });
     for destination in &destinations {
         let home = destination.namespace().unwrap_or_default();
-        if here(&home) {
-            let (row, notes) = of_destination(destination, &home, &repos);
-            overview.destinations.push(row);
-            overview.notes.extend(notes);
-        }
+        let known = repos.iter().chain(&foreign);
+        let (row, notes) = of_destination(destination, &home, known);
+        overview.destinations.push(row);
+        overview.notes.extend(notes);
     }
-    for repo in repos
-        .iter()
-        .filter(|repo| here(&repo.namespace().unwrap_or_default()))
-    {
+    for repo in &repos {
         let about = format!("GitRepoConfig {}", full_name(repo));
         let conditions = repo.status.as_ref().map(|status| &status.conditions[..]);
         overview
             .notes
             .extend(notes(&about, conditions.unwrap_or_default()));
     }
-    for rule in rules
-        .iter()
-        .filter(|rule| here(&rule.namespace().unwrap_or_default()))
-    {
+    for rule in &rules {
         let home = rule.namespace().unwrap_or_default();
         let reference = &rule.spec.destination_ref;
         let to = format!(
@@ -201,15 +206,15 @@ impl Overview {
     }
 }
 
-fn of_destination(
+fn of_destination<'r>(
     destination: &GitDestination,
     home: &str,
-    repos: &[GitRepoConfig],
+    mut repos: impl Iterator<Item = &'r GitRepoConfig>,
 ) -> (DestinationRow, Vec<Note>) {
     let spec = &destination.spec;
     let status = destination.status.clone().unwrap_or_default();
     let repo_home = spec.repo_ref.namespace.as_deref().unwrap_or(home);
-    let repo = repos.iter().find(|repo| {
+    let repo = repos.find(|repo| {
         repo.namespace().as_deref() == Some(repo_home) && repo.name_any() == spec.repo_ref.name
     });
     let (ready, reason) = ready(&status.conditions);
@@ -274,24 +279,77 @@ fn notes(about: &str, conditions: &[Condition]) -> Vec<Note> {
     speaking.map(note).collect()
 }
 
-async fn list<K>(client: &kube::Client) -> Result<Vec<K>, Complaint>
+/// A kind in one namespace or in all: whoever may read one only is not refused for the others.
+async fn of_namespaces<K>(
+    client: &kube::Client,
+    namespace: Option<&str>,
+) -> Result<Vec<K>, Complaint>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+    DeserializeGuard<K>: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let api = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    list(&api).await.map_err(|error| refused(error, namespace))
+}
+
+/// The rules of the cluster; nothing if somebody who asks for a namespace may not list them.
+async fn of_cluster(
+    client: &kube::Client,
+    namespace: Option<&str>,
+) -> Result<Option<Vec<ClusterWatchRule>>, Complaint> {
+    match list(&Api::all(client.clone())).await {
+        Ok(rules) => Ok(Some(rules)),
+        Err(kube::Error::Api(status)) if status.code == 403 && namespace.is_some() => Ok(None),
+        Err(error) => Err(refused(error, namespace)),
+    }
+}
+
+/// The repositories of other namespaces that destinations refer to, as far as they may be read.
+async fn elsewhere(client: &kube::Client, destinations: &[GitDestination]) -> Vec<GitRepoConfig> {
+    let mut found = Vec::new();
+    for destination in destinations {
+        let reference = &destination.spec.repo_ref;
+        let Some(namespace) = &reference.namespace else {
+            continue;
+        };
+        let api: Api<DeserializeGuard<GitRepoConfig>> = Api::namespaced(client.clone(), namespace);
+        let repo = api.get(&reference.name).await.ok();
+        found.extend(repo.and_then(|repo| repo.0.ok()));
+    }
+    found
+}
+
+async fn list<K>(api: &Api<DeserializeGuard<K>>) -> Result<Vec<K>, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
     DeserializeGuard<K>: Resource<DynamicType = ()>,
 {
-    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
-    match api.list(&ListParams::default()).await {
-        Ok(list) => Ok(list
-            .items
-            .into_iter()
-            .filter_map(|guard| guard.0.ok())
-            .collect()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(Complaint::new(
+    let items = api.list(&ListParams::default()).await?.items.into_iter();
+    Ok(items.filter_map(|guard| guard.0.ok()).collect())
+}
+
+/// Why a kind cannot be listed, and what would help.
+fn refused(error: kube::Error, namespace: Option<&str>) -> Complaint {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => Complaint::new(
             Exit::NoSuchType,
             "the operator is not installed in this cluster: `gitops-reverser crds | kubectl apply \
              --server-side -f -` installs its kinds, and `gitops-reverser mirror` needs none",
-        )),
-        Err(error) => Err(Complaint::failed(error)),
+        ),
+        kube::Error::Api(status) if status.code == 403 => {
+            let cure = match namespace {
+                Some(namespace) => format!(
+                    "the ClusterRole gitops-reverser-viewer gives that right, bound in namespace \
+                     {namespace}"
+                ),
+                None => "write -n with a namespace that is yours".to_owned(),
+            };
+            Complaint::failed(format!("{}: {cure}", status.message))
+        }
+        error => Complaint::failed(error),
     }
 }
 

@@ -20,12 +20,13 @@ use crate::configuration::Trouble;
 use crate::http::Readiness;
 use crate::identity::Id;
 use crate::operator::Parts;
-use crate::routing::{Configuration, Destination};
+use crate::routing::{Configuration, Destination, RoutingOptions};
 use crate::status::Statuses;
 use crate::telemetry::{Telemetry, metrics};
 use crate::terminal::cluster::Cluster;
 use crate::terminal::comparison::{Branch, Comparison, Wishes, gatherer};
 use crate::terminal::exit::{self, Complaint, Exit};
+use crate::terminal::installed_flags::installed;
 use crate::terminal::pass::{self, Pass, Plan};
 use crate::terminal::progress::Shown;
 use crate::terminal::repository::{Purpose, Repository, user_folder};
@@ -169,8 +170,22 @@ async fn of_destination(
     let work_dir = arguments.repository.work_dir.clone();
     let work_dir = work_dir.unwrap_or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
     let mut settings = pass::settings(git.clone(), work_dir.clone(), &[], nobody(), Duration::ZERO);
-    let secrets = arguments.selection.secrets;
-    settings.routing.secrets_mode = secrets.map_or(SecretsMode::AsIs, Into::into);
+    match installed(client.clone(), &arguments.operator_namespace).await {
+        Ok(installed) => {
+            settings.routing = RoutingOptions::of(&installed.discovery, &installed.destination);
+            settings.noise = installed.discovery.noise;
+        }
+        Err(why) => {
+            eprintln!(
+                "note: the flags of the operator are not known, so its defaults are compared with: \
+                 {why}; --operator-namespace says where it runs, --secrets how it writes Secrets"
+            );
+            settings.routing.secrets_mode = SecretsMode::AsIs;
+        }
+    }
+    if let Some(secrets) = arguments.selection.secrets {
+        settings.routing.secrets_mode = secrets.into();
+    }
     let plan = Plan {
         config: cluster.config.clone(),
         settings,
@@ -316,7 +331,7 @@ fn as_text(
     if with_diff {
         for one in different {
             let file = folder.join(&one.path);
-            text.push_str(&paint.diff((&file, &one.file), ("live", &one.live)));
+            text.push_str(&paint.object_diff(&one.path, (&file, &one.file), ("live", &one.live)));
             text.push('\n');
         }
     }
@@ -356,7 +371,8 @@ fn as_json(comparison: &Comparison, wishes: &Wishes) -> serde_json::Value {
     let different: Vec<_> = different
         .iter()
         .map(|one| {
-            let diff = Paint::none().diff(("git", &one.file), ("live", &one.live));
+            let (file, live) = (("git", &*one.file), ("live", &*one.live));
+            let diff = Paint::none().object_diff(&one.path, file, live);
             json!({"path": one.path.as_str(), "object": describe(&one.path), "diff": diff})
         })
         .collect();

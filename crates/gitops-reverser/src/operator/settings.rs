@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use reverser_core::noise::NoiseFilter;
-use reverser_core::selection::Exclusions;
 use reverser_core::window::Limits;
 use reverser_git::{CancelToken, Git, Person};
 
@@ -78,16 +77,8 @@ impl OperatorSettings {
             ownership,
             ..
         } = settings;
-        let exclude: Vec<String> = discovery.exclude.iter().map(ToString::to_string).collect();
         Ok(Self {
-            routing: RoutingOptions {
-                schemes: destination.allowed_schemes.clone(),
-                allowed_urls: destination.allowed_repo_urls.clone(),
-                secrets_mode: destination.secrets_mode,
-                exclusions: Exclusions::new(discovery.default_exclusions, &exclude),
-                watch_all: discovery.watch_all,
-                max_types: discovery.max_types,
-            },
+            routing: RoutingOptions::of(discovery, destination),
             noise: discovery.noise.clone(),
             watch: WatchSettings {
                 concurrent_lists: discovery.max_concurrent_lists,

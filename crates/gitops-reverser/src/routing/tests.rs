@@ -281,6 +281,31 @@ fn what_is_missing_or_not_allowed_is_named() {
 }
 
 #[test]
+fn only_repositories_that_the_flag_allows_are_used_and_a_refusal_names_them() {
+    let world = World::new();
+    let repo_with = |patterns: [&str; 2]| {
+        let schemes = options().schemes;
+        let allowed_urls = AllowedRepoUrls::parse(patterns, &schemes).unwrap();
+        let options = RoutingOptions {
+            allowed_urls,
+            ..options()
+        };
+        let routing = Routing::of(&world.0, &catalogue(), &options);
+        routing.repos[&Id::new("shop", "repo")].clone()
+    };
+    let elsewhere = ["https://elsewhere.example.com/**", "git@github.com:acme/*"];
+    let refusal = repo_with(elsewhere).unwrap_err();
+    assert_eq!(refusal.reason, remote_reason::URL_NOT_ALLOWED);
+    assert_eq!(
+        refusal.message,
+        "spec.repoUrl is none that the operator's flag --allowed-repo-urls allows: \
+         https://elsewhere.example.com/**, git@github.com:acme/*"
+    );
+    let here = ["https://git.example.com/*", "git@github.com:acme/*"];
+    assert!(repo_with(here).is_ok());
+}
+
+#[test]
 fn of_two_overlapping_folders_the_older_destination_has_it() {
     let world = World::new()
         .destination("shop", "z-nested", "clusters/prod/east", &json!({}))

@@ -10,7 +10,11 @@ pub struct AllowedRepoUrls(Vec<UrlGlob>);
 /// A pattern of URLs. It is compared part by part, so that a `*` in the host cannot reach into the
 /// path and let `git@elsewhere:x.example.com:y` pass for a repository of `*.example.com`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct UrlGlob(Parts<String>);
+struct UrlGlob {
+    /// As it was written.
+    text: String,
+    parts: Parts<String>,
+}
 
 /// Why a text is not a pattern of URLs. The text may hold a password and is left out then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +63,7 @@ enum Form {
 
 impl AllowedRepoUrls {
     /// Reads the patterns. None at all allow everything.
-    pub(super) fn parse<'a>(
+    pub(crate) fn parse<'a>(
         globs: impl IntoIterator<Item = &'a str>,
         schemes: &[Scheme],
     ) -> Result<Self, BadUrlGlob> {
@@ -75,6 +79,11 @@ impl AllowedRepoUrls {
     #[must_use]
     pub fn allows(&self, url: &RemoteUrl) -> bool {
         self.0.is_empty() || self.0.iter().any(|glob| glob.matches(url.as_str()))
+    }
+
+    /// The patterns as they were written.
+    pub fn patterns(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|glob| &*glob.text)
     }
 }
 
@@ -120,13 +129,16 @@ impl UrlGlob {
             port,
             path,
         } = parts;
-        Ok(Self(Parts {
-            form,
-            user: user.map(str::to_owned),
-            host: host.to_ascii_lowercase(),
-            port: port.map(str::to_owned),
-            path: path.to_owned(),
-        }))
+        Ok(Self {
+            text: text.to_owned(),
+            parts: Parts {
+                form,
+                user: user.map(str::to_owned),
+                host: host.to_ascii_lowercase(),
+                port: port.map(str::to_owned),
+                path: path.to_owned(),
+            },
+        })
     }
 
     fn matches(&self, url: &str) -> bool {
@@ -134,7 +146,7 @@ impl UrlGlob {
         if leads_upwards(url) {
             return false;
         }
-        let Self(glob) = self;
+        let glob = &self.parts;
         let fits = |glob: &Option<String>, part: Option<&str>| match (glob, part) {
             (Some(glob), Some(part)) => glob_matches(glob, part),
             (None, None) => true,

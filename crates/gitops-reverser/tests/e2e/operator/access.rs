@@ -142,3 +142,91 @@ fn a_branch_must_be_one_that_the_repository_allows() {
     );
     assert_eq!(world.repository.tip("main"), None);
 }
+
+#[test]
+fn a_repository_that_the_operators_flag_does_not_allow_gets_nothing() {
+    let mut world = Installation::prepare("urls");
+    world.configure(&[
+        "--allowed-repo-urls=file:///elsewhere/**",
+        "--webhook-bind-address=0",
+    ]);
+    world.apply(&world.config_map("web", "x"));
+    world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    let message = world.await_ready("gitrepoconfig/repo", "False", "UrlNotAllowed");
+    assert!(
+        message.contains("--allowed-repo-urls") && message.contains("file:///elsewhere/**"),
+        "{message}"
+    );
+    world.await_ready("gitdestination/prod", "False", "ReferenceNotReady");
+    world.await_ready("watchrule/rule", "False", "ReferenceNotReady");
+    assert_eq!(world.commits(), 0);
+
+    world.stop();
+    let here = format!(
+        "--allowed-repo-urls=file://{}/**",
+        world.folder.path().display()
+    );
+    world.configure(&[&here, "--webhook-bind-address=0"]);
+    world.run();
+    world.await_ready("gitrepoconfig/repo", "True", "Reachable");
+    world.await_names(&["web"]);
+}
+
+/// What a block of a page says, as objects.
+fn objects_of(page: &str) -> Vec<Value> {
+    let (_, from) = page.split_once("```yaml\n").unwrap();
+    let (yaml, _) = from.split_once("```").unwrap();
+    serde_saphyr::from_multiple(yaml).unwrap()
+}
+
+#[test]
+fn the_guide_for_teams_works_as_it_is_written() {
+    let mut world = Installation::prepare("teams");
+    // The guide has its own.
+    world.kubectl(&["delete", "gitdestination/prod", "gitrepoconfig/repo"]);
+    let (platform, shop) = (
+        world.plane.namespace("platform"),
+        world.plane.namespace("shop"),
+    );
+    let here = |name: &str| match name {
+        "platform" => platform.clone(),
+        "shop" => shop.clone(),
+        other => other.to_owned(),
+    };
+    let ours = world.repo("mirror", &json!({}));
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/guides/multi-tenant.md"
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    for mut object in objects_of(&page) {
+        object["metadata"]["labels"] = ours["metadata"]["labels"].clone();
+        for pointer in ["/metadata/namespace", "/spec/destinationRef/namespace"] {
+            if let Some(namespace) = object.pointer_mut(pointer) {
+                *namespace = json!(here(namespace.as_str().unwrap()));
+            }
+        }
+        if object["kind"] == "GitRepoConfig" {
+            object["spec"]["repoUrl"] = ours["spec"]["repoUrl"].clone();
+            object["spec"].as_object_mut().unwrap().remove("secretRef");
+        }
+        world.apply(&object);
+    }
+    let command = page
+        .lines()
+        .find_map(|line| line.strip_prefix("kubectl label "));
+    let command: Vec<String> = command.unwrap().split(' ').map(here).collect();
+    let arguments: Vec<&str> = command.iter().map(String::as_str).collect();
+    world.kubectl(&[&["label"], &arguments[..]].concat());
+    let mut object = world.config_map("web", "one");
+    object["metadata"]["namespace"] = json!(shop);
+    world.apply(&object);
+    world.run();
+    let path = format!("core/v1/configmaps/{shop}/web.yaml");
+    soon("what the guide promises", || {
+        let files = world.files();
+        let found = files.get(&path).map(|_| ());
+        found.ok_or_else(|| format!("{:?}", files.into_keys().collect::<Vec<_>>()))
+    });
+}

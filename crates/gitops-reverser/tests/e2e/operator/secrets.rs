@@ -1,5 +1,6 @@
 //! Secrets in the forms that a destination can ask for.
 
+use reverser_testkit::git_server::HttpFront;
 use serde_json::json;
 
 use super::installation::{Installation, soon};
@@ -90,4 +91,64 @@ fn a_destination_that_redacts_has_secrets_that_another_one_was_sent_before() {
     let path = format!("core/v1/secrets/{}/db.yaml", world.namespace);
     let late = world.files_of("main", "clusters/late/");
     assert!(late.contains_key(&path), "{late:?}");
+}
+
+#[test]
+fn without_the_right_to_read_secrets_credentials_work_and_the_rest_is_mirrored() {
+    let mut world = Installation::prepare("unread");
+    let home = world.namespace.clone();
+    let values = ["rbac.secrets=false", "rbac.credentialSecrets={access}"];
+    world.be_a_release(&home, &values);
+    // The first is what the chart says then.
+    world.configure(&[
+        "--discovery-exclude=secrets",
+        "--allow-url-schemes=http",
+        "--webhook-bind-address=0",
+    ]);
+    let server = HttpFront::start(world.folder.path());
+    // reverser:right
+    server.require(&["Basic cmV2ZXJzZXI6cmlnaHQ="]);
+    let create = |name: &str| {
+        let login = [
+            "--from-literal=username=reverser",
+            "--from-literal=password=right",
+        ];
+        world.kubectl(&[&["create", "secret", "generic", name], &login[..]].concat());
+    };
+    create("access");
+    create("db");
+    let repo = json!({"repoUrl": server.url("repo.git"), "secretRef": {"name": "access"}});
+    world.apply(&world.repo("repo", &repo));
+    let redact = json!({"secrets": {"mode": "Redact"}});
+    world.apply(&world.destination("prod", "clusters/prod", &redact));
+    world.apply(&world.config_map("web", "one"));
+    world.apply(&world.rule("rule", &json!([{}])));
+    world.run();
+    world.await_names(&["web"]);
+    world.await_ready("gitdestination/prod", "True", "InSync");
+
+    // Whoever names them is told why they are missing, and has the rest.
+    world.apply(&world.destination("named", "clusters/named", &redact));
+    let named = json!([{"resources": ["secrets", "configmaps"]}]);
+    world.apply(&world.rule_to("named", "named", &named));
+    let message = world.await_ready("gitdestination/named", "False", "ScopeUnknown");
+    assert!(
+        message.contains("secrets") && message.contains("403"),
+        "{message}"
+    );
+    let web = world.path("web");
+    soon("the rest", || {
+        let files = world.files_of("main", "clusters/named/");
+        let there: Vec<_> = files.keys().cloned().collect();
+        let found = files.contains_key(&web).then_some(());
+        found.ok_or_else(|| format!("{there:?}"))
+    });
+    for folder in ["clusters/prod/", "clusters/named/"] {
+        let files = world.files_of("main", folder);
+        let secrets: Vec<_> = files
+            .keys()
+            .filter(|path| path.contains("/secrets/"))
+            .collect();
+        assert!(secrets.is_empty(), "{secrets:?}");
+    }
 }

@@ -1,10 +1,11 @@
 use std::process::Stdio;
 
+use reverser_api::git_destination::SecretsMode;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::world::{OnTerminal, Started, World};
-use crate::operator::installation::{Installation, soon};
+use crate::operator::installation::{Installation, await_right, soon};
 
 fn world_of(installation: &Installation) -> World {
     World::in_namespace(&installation.namespace)
@@ -137,4 +138,92 @@ fn a_destination_is_verified_as_its_rules_say() {
     assert!(run.stdout.contains("+  value: \"3\""), "{run:?}");
     let run = world.run(&["verify", "-d", "nowhere/prod"]);
     assert_eq!(run.code, Some(16), "{run:?}");
+}
+
+#[test]
+fn a_destination_is_verified_as_the_operators_flags_say_and_no_value_of_a_secret_is_shown() {
+    let mut installation = Installation::prepare("flags");
+    let home = installation.namespace.clone();
+    installation.be_a_release(&home, &[]);
+    let flags = [
+        "controller.secretsMode=Redact",
+        "controller.allowUrlSchemes={file}",
+    ];
+    installation.apply_of_release(&home, &["deployment"], &flags);
+    installation.settings.routing.secrets_mode = SecretsMode::Redact;
+    let password = "--from-literal=password=canary-hunter2";
+    installation.kubectl(&["create", "secret", "generic", "db", password]);
+    installation.apply(&installation.rule("all", &serde_json::json!([{"resources": ["secrets"]}])));
+    installation.run();
+    let file = format!("core/v1/secrets/{home}/db.yaml");
+    soon("the Secret in Git", || {
+        let files = installation.files();
+        let found = files.get(&file).map(|_| ());
+        found.ok_or_else(|| format!("{:?}", files.keys().collect::<Vec<_>>()))
+    });
+    let world = world_of(&installation);
+    let name = format!("{home}/prod");
+    let here = ["verify", "-d", &name, "--operator-namespace", &home];
+    let run = world.run(&here);
+    assert_eq!(
+        (run.code, &*run.stdout),
+        (Some(0), "1 same, 0 different, 0 missing, 0 extra\n"),
+        "{run:?}"
+    );
+
+    installation.stop();
+    let other = r#"{"stringData":{"password":"canary-other"}}"#;
+    installation.kubectl(&["patch", "secret", "db", "-p", other]);
+    for more in [&[][..], &["--json"], &["--secrets", "as-is"]] {
+        let run = world.run(&[&here[..], more].concat());
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.stdout.contains("*** (before)"), "{run:?}");
+        // Neither as it is nor in base64.
+        let shown = run.stdout.contains("canary") || run.stdout.contains("Y2FuYXJ5");
+        assert!(!shown, "{run:?}");
+    }
+    // Where the operator is not found, that is said.
+    let run = world.run(&here[..3]);
+    let note = "note: the flags of the operator are not known";
+    assert!(run.stderr.contains(note), "{run:?}");
+    assert!(!run.stdout.contains("Y2FuYXJ5"), "{run:?}");
+}
+
+#[test]
+fn whoever_may_read_one_namespace_sees_how_it_stands() {
+    let installation = Installation::start("tenant");
+    installation.apply(&installation.rule_to("nowhere", "lost", &serde_json::json!([{}])));
+    installation.await_ready("watchrule/lost", "False", "ReferenceNotFound");
+    let home = &installation.namespace;
+    let user = format!("tenant-of-{home}");
+    let viewer = [
+        "create",
+        "rolebinding",
+        "viewer",
+        "--clusterrole=gitops-reverser-viewer",
+    ];
+    installation.kubectl(&[&viewer[..], &["--user", &user]].concat());
+    for kind in ["gitrepoconfigs", "gitdestinations", "watchrules"] {
+        let kind = format!("{kind}.configbutler.ai");
+        await_right(&installation.plane, &user, &["list", &kind, "-n", home]);
+    }
+    let world = world_of(&installation);
+    let kubeconfig = world.impersonating(&user);
+    let run = world.run(&["status", "-n", home, "--kubeconfig", &kubeconfig]);
+    // Because of the rule.
+    assert_eq!(run.code, Some(1), "{run:?}");
+    for line in [
+        &format!("{home}/prod  "),
+        &format!("{home}/lost  False"),
+        "ClusterWatchRules: Forbidden: you may not list them, so those that lead here are not shown",
+    ] {
+        assert!(run.stdout.contains(line), "{line}: {run:?}");
+    }
+    let run = world.run(&["status", "--kubeconfig", &kubeconfig]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(
+        run.stderr
+            .contains("write -n with a namespace that is yours"),
+        "{run:?}"
+    );
 }
