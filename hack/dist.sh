@@ -15,10 +15,15 @@ dist=${DIST:-dist}
 rm -rf "$dist"
 mkdir -p "$dist"
 platform=$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)
+# By this name kubectl finds it as a plugin.
+plugin=$(mktemp -d)
+trap 'rm -rf "$plugin"' EXIT
+ln -s gitops-reverser "$plugin/kubectl-reverser"
 # The same bytes from the same commit.
 tar --create --gzip --owner=0 --group=0 --numeric-owner --sort=name --mtime="@$epoch" \
   --file="$dist/gitops-reverser-$version-$platform.tar.gz" \
-  --directory="$(dirname "$PROGRAM")" gitops-reverser --directory="$PWD" LICENSE README.md
+  --directory="$(dirname "$PROGRAM")" gitops-reverser --directory="$plugin" kubectl-reverser \
+  --directory="$PWD" LICENSE README.md
 "$tools/helm" package --destination "$dist" charts/gitops-reverser >/dev/null
 "$tools/kubectl" kustomize config/default >"$dist/install.yaml"
 (cd "$dist" && sha256sum -- * >SHA256SUMS)

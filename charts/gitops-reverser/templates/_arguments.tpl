@@ -12,8 +12,8 @@ with the flags that the program has.
 {{- end -}}
 - controller
 - --instance-id={{ default (include "reverser.fullname" .) $controller.instanceId }}
-{{- if .Values.rbac.create }}
-- --owner-cluster-role={{ include "reverser.fullname" . }}
+{{- with include "reverser.ownerClusterRole" . }}
+- --owner-cluster-role={{ . }}
 {{- end }}
 - --enable-watch-ingestion={{ $controller.enableWatchIngestion }}
 - --discovery-refresh={{ $controller.discovery.refresh }}

@@ -33,6 +33,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The ClusterRole with which everything goes that the operator makes; nothing, if there is none. */}}
+{{- define "reverser.ownerClusterRole" -}}
+{{- if .Values.rbac.ownerClusterRole -}}
+{{ .Values.rbac.ownerClusterRole }}
+{{- else if .Values.rbac.create -}}
+{{ include "reverser.fullname" . }}
+{{- end -}}
+{{- end -}}
+
 {{- define "reverser.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}

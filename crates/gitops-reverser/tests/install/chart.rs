@@ -22,6 +22,9 @@ pub(crate) const VALUE_SETS: &[(&str, &[&str])] = &[
             "metrics.dashboard.enabled=true",
             "networkPolicy.enabled=true",
             "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
+            "networkPolicy.dnsTo[0].namespaceSelector.matchLabels.name=kube-system",
+            "networkPolicy.apiServerTo[0].ipBlock.cidr=10.0.0.1/32",
+            "networkPolicy.gitTo[0].ipBlock.cidr=192.0.2.0/24",
             "imagePullSecrets[0].name=registry",
             "priorityClassName=system-cluster-critical",
             "commonLabels.team=platform",
@@ -166,7 +169,7 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         ),
         (
             "webhook.url=http://plain",
-            "'/webhook/url': 'http://plain' does not match",
+            "webhook.url: \"http://plain\" cannot be used; write a URL that begins with https://",
         ),
         (
             "webhook.certManager.enabled=true",
@@ -194,7 +197,7 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         ),
         (
             "controller.discovery.refresh=soon",
-            "'/controller/discovery/refresh': 'soon' does not match",
+            "controller.discovery.refresh: \"soon\" cannot be used; write a time such as 5m",
         ),
         (
             "controller.secretsMode=Hide",
@@ -202,7 +205,7 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         ),
         (
             "controller.committer.email=nobody",
-            "'/controller/committer/email': 'nobody' does not match",
+            "controller.committer.email: \"nobody\" cannot be used; write an address such as",
         ),
         (
             "controller.allowUrlSchemes={ftp}",
@@ -210,11 +213,11 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         ),
         (
             "controller.logLevel=loud",
-            "'/controller/logLevel': 'loud' does not match",
+            "controller.logLevel: \"loud\" cannot be used; write error, warn, info, debug or trace",
         ),
         (
             "controller.workDir=relative",
-            "'/controller/workDir': 'relative' does not match",
+            "controller.workDir: \"relative\" cannot be used; write an absolute path",
         ),
         (
             "controller.discovery.maxTypes=9999",
@@ -234,11 +237,31 @@ fn values_that_cannot_be_used_are_refused_with_what_is_wrong() {
         ),
         (
             "controller.otlpEndpoint=collector:4318",
-            "'/controller/otlpEndpoint': 'collector:4318' does not match",
+            "controller.otlpEndpoint: \"collector:4318\" cannot be used; write a URL such as http://",
         ),
         (
             "image.digest=latest",
-            "'/image/digest': 'latest' does not match",
+            "image.digest: \"latest\" cannot be used; write sha256: and 64 hexadecimal digits",
+        ),
+        (
+            "controller.instanceId=-prod-",
+            "controller.instanceId: \"-prod-\" cannot be used; write at most 63 letters",
+        ),
+        (
+            "controller.leases.takeOverAfter=later",
+            "controller.leases.takeOverAfter: \"later\" cannot be used; write a time such as 168h, or never",
+        ),
+        (
+            "controller.attribution.store=redis://me:x@redis",
+            "credentials in controller.attribution.storeSecret",
+        ),
+        (
+            "metrics.enabled=false,metrics.serviceMonitor.enabled=true",
+            "metrics.serviceMonitor.enabled needs metrics: set metrics.enabled to true",
+        ),
+        (
+            "metrics.enabled=false,metrics.prometheusRule.enabled=true",
+            "metrics.prometheusRule.enabled needs metrics: set metrics.enabled to true",
         ),
         (
             "metrics.port=70000",
@@ -459,7 +482,7 @@ fn what_to_do_next_is_said_and_can_be_pasted() {
         "kubectl get reverser -A",
         "kubectl wait --for=condition=Ready gitdestination/mirror",
         "Uninstalling leaves Git as it is.",
-        "Secrets are written as they are",
+        "are written as they are, readable for everyone",
         "set rbac.mode=all",
     ] {
         assert!(notes.contains(said), "{said} in {notes}");
@@ -478,4 +501,47 @@ fn what_to_do_next_is_said_and_can_be_pasted() {
             "WatchRule/mirror"
         ]
     );
+}
+
+#[test]
+fn a_policy_limits_where_pods_may_go_and_lets_the_test_of_the_chart_in() {
+    let objects = Helm::new().render(&[
+        "networkPolicy.enabled=true",
+        "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring",
+        "networkPolicy.gitTo[0].ipBlock.cidr=192.0.2.0/24",
+    ]);
+    let policy = repository::one(&objects, "NetworkPolicy/gitops-reverser");
+    let egress = policy["spec"]["egress"].as_array().unwrap();
+    let to_git = |rule: &&Value| rule["to"] == json!([{"ipBlock": {"cidr": "192.0.2.0/24"}}]);
+    let git = egress.iter().find(to_git).unwrap();
+    assert_eq!(git["ports"], json!([{"port": 22}, {"port": 443}]));
+    let ingress = policy["spec"]["ingress"].as_array().unwrap();
+    let metrics = ingress.iter().find(|rule| rule["ports"][0]["port"] == 8080);
+    let allowed = &metrics.unwrap()["from"][1]["podSelector"]["matchLabels"];
+    let test = repository::one(&objects, "Pod/gitops-reverser-test");
+    for (label, value) in allowed.as_object().unwrap() {
+        assert_eq!(test["metadata"]["labels"][label], *value, "{label}");
+    }
+}
+
+#[test]
+fn whoever_keeps_the_rights_by_hand_is_told_what_uninstalling_leaves() {
+    let helm = Helm::new();
+    let notes = |values: &[&str]| {
+        let mut install = helm.command();
+        install
+            .args(["install", "gitops-reverser", "--dry-run=client"])
+            .args(["--namespace", NAMESPACE])
+            .arg(repository::path("charts/gitops-reverser"));
+        for value in values {
+            install.args(["--set", value]);
+        }
+        let told = command::run(&mut install).stdout;
+        told.split_once("NOTES:").unwrap().1.to_owned()
+    };
+    let left = "kubectl delete validatingwebhookconfiguration gitops-reverser";
+    assert!(!notes(&[]).contains(left));
+    assert!(notes(&["rbac.create=false"]).contains(left));
+    let owned = ["rbac.create=false", "rbac.ownerClusterRole=mine"];
+    assert!(!notes(&owned).contains(left));
 }

@@ -2,6 +2,7 @@
 //! at work with nothing but them.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -36,8 +37,11 @@ fn the_dockerfile_takes_its_files_from_the_script_and_names_a_user_without_right
 
 #[test]
 fn the_files_of_the_image_are_enough_for_whoever_runs_it() {
-    if !fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
-        println!("not shown: only root may change the root folder of a process");
+    if !rustix::process::geteuid().is_root() {
+        // Past what the harness keeps back: a test that shows nothing must not look like one that does.
+        let said = "NOT SHOWN: whether the files of the image are enough. Only root may change the root \
+                    folder of a process: run this test as root.\n";
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
         return;
     }
     let scratch = Scratch::create("image").unwrap();

@@ -57,8 +57,10 @@ fn a_release_has_the_binary_the_chart_the_manifests_and_their_checksums() {
             .arg("-C")
             .arg(&unpacked),
     );
-    let said = command::run(&mut Command::new(unpacked.join("gitops-reverser"))).stdout;
-    assert_eq!(said, "packed\n");
+    for name in ["gitops-reverser", "kubectl-reverser"] {
+        let said = command::run(&mut Command::new(unpacked.join(name))).stdout;
+        assert_eq!(said, "packed\n");
+    }
     for page in ["LICENSE", "README.md"] {
         assert_eq!(
             fs::read_to_string(unpacked.join(page)).unwrap(),

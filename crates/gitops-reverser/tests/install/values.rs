@@ -202,6 +202,42 @@ fn every_flag_has_a_value_and_the_program_takes_what_the_chart_says() {
 }
 
 #[test]
+fn an_argument_that_is_added_counts_more_than_that_of_the_chart() {
+    let helm = Helm::new();
+    let mut values = vec![
+        "controller.allowedRepoUrls={https://git.example.com/**}".to_owned(),
+        "controller.discovery.exclusions={widgets.example.com}".to_owned(),
+    ];
+    let usual: Vec<&str> = values.iter().map(String::as_str).collect();
+    let usual = arguments(&helm, &usual);
+    // Everything a second time, and some of it otherwise.
+    for (number, argument) in usual.iter().skip(1).enumerate() {
+        let argument = match argument.split('=').next().unwrap() {
+            "--log-level" => "--log-level=debug",
+            "--workers-max-global" => "--workers-max-global=7",
+            "--watch-all" => "--watch-all",
+            "--discovery-exclude" => "--discovery-exclude=gadgets.example.com",
+            _ => argument,
+        };
+        let argument = argument.replace(',', "\\,");
+        values.push(format!("controller.extraArgs[{number}]={argument}"));
+    }
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let settings = read(arguments(&helm, &values)).unwrap();
+    assert_eq!(settings.work.workers_max_global, 7);
+    assert!(settings.discovery.watch_all);
+    assert_eq!(settings.discovery.exclude.len(), 2);
+    let debug = read(vec![
+        "controller".to_owned(),
+        "--log-level=debug".to_owned(),
+    ]);
+    assert_eq!(
+        settings.telemetry.log_filter,
+        debug.unwrap().telemetry.log_filter
+    );
+}
+
+#[test]
 fn defaults_of_the_chart_are_those_of_the_program() {
     let rendered = arguments(&Helm::new(), &[]);
     let program = CommandLine::command();
