@@ -16,6 +16,7 @@ mod metrics;
 mod node;
 mod published_schemas;
 mod quickstart;
+mod refused_values;
 mod release;
 mod repository;
 mod rights;
