@@ -111,15 +111,14 @@ pub async fn follow(
     let mut unanswered = false;
     let mut news = false;
     loop {
-        let next = if unanswered {
-            tokio::time::timeout(ASK_AGAIN, rx.recv()).await
-        } else {
-            Ok(rx.recv().await)
-        };
-        match next {
-            Ok(None) => return,
-            Ok(Some(change)) => news |= gathered.take(change),
-            Err(_nothing_new) => {}
+        tokio::select! {
+            change = rx.recv() => match change {
+                Some(change) => news |= gathered.take(change),
+                None => return,
+            },
+            // Without one of them a kind would stay as it is for ever.
+            _ = tasks.join_next() => return,
+            () = tokio::time::sleep(ASK_AGAIN), if unanswered => {}
         }
         if !news || !gathered.is_complete() {
             continue;

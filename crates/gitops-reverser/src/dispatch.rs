@@ -420,9 +420,6 @@ impl Dispatcher {
             return;
         };
         let name = Name::of(&object);
-        if let Some(underway) = state.listings.get_mut(key) {
-            underway.seen.remove(&name);
-        }
         // A late event about an object whose name is another's by now.
         let Some(known) = state
             .objects
@@ -431,6 +428,9 @@ impl Dispatcher {
         else {
             return;
         };
+        if let Some(underway) = state.listings.get_mut(key) {
+            underway.seen.remove(&name);
+        }
         let origin = origins::of_deletion(known, &object, &self.attribution);
         let proof = DeleteProof::Deleted;
         self.drop_object(&key.type_key, &name, proof, origin.as_ref(), effects);

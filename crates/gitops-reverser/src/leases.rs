@@ -47,6 +47,17 @@ impl LeaseSettings {
         self.renew.min(Duration::from_millis(500))
     }
 
+    /// The same after so many failures in a row: less and less often, and not all replicas at once.
+    fn look_after(&self, failures: u32) -> Duration {
+        let doubled = self.look().saturating_mul(1 << failures.min(10));
+        let jitter = if failures == 0 {
+            1.0
+        } else {
+            0.8 + 0.2 * fastrand::f64()
+        };
+        doubled.min(self.renew).mul_f64(jitter)
+    }
+
     /// No call may take so long that a renewal could not be tried again.
     fn deadline(&self) -> Duration {
         (self.length / 4).clamp(Duration::from_millis(500), Duration::from_secs(5))

@@ -61,6 +61,9 @@ const AT_ONCE: usize = 64;
 /// How soon statuses that could not be written are tried again.
 const STATUS_RETRY: Duration = Duration::from_secs(5);
 
+/// How soon a server that fails is asked again which cluster it is.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// How often the loop goes round when nothing happens.
 const ROUND: Duration = Duration::from_secs(10);
 
@@ -212,13 +215,8 @@ pub async fn run_between(
         store_trouble,
     };
     let result = operator.work(inputs, &mut parts, shutdown).await;
+    operator.end(result.is_ok()).await;
     if result.is_ok() {
-        let written = tokio::time::timeout(LAST_WORDS, operator.writers.finish()).await;
-        if written.is_err() {
-            operator.telemetry.emit(WorkLeftBehind);
-            operator.settings.cut_off.cancel();
-            let _ = tokio::time::timeout(CUT_OFF, operator.writers.finish()).await;
-        }
         election.give_back().await;
     }
     result
@@ -322,6 +320,20 @@ impl Operator {
         }
     }
 
+    /// Has written what waits, as long as that takes no longer than a pod is given. Whoever `may` not
+    /// write any more cuts off what is under way.
+    async fn end(&mut self, may: bool) {
+        if may {
+            let written = tokio::time::timeout(LAST_WORDS, self.writers.finish()).await;
+            if written.is_ok() {
+                return;
+            }
+            self.telemetry.emit(WorkLeftBehind);
+        }
+        self.settings.cut_off.cancel();
+        let _ = tokio::time::timeout(CUT_OFF, self.writers.finish()).await;
+    }
+
     /// Takes what was seen, and what else was seen by now; then does what follows. A writer that is
     /// woken for each object of a list would cost more than the object.
     async fn observe_all(&mut self, first: Observed, more: &mut mpsc::Receiver<Observed>) {
@@ -351,8 +363,9 @@ impl Operator {
             at,
             observation,
         } = observed;
-        // A watch that was stopped may still have spoken.
-        if self.supervisor.epoch_of(&scope) != Some(epoch) {
+        // A watch that was stopped may still have spoken. What is gone stays gone, whoever saw it.
+        let is_current = self.supervisor.epoch_of(&scope) == Some(epoch);
+        if !is_current && !matches!(observation, Observation::Gone { .. }) {
             return;
         }
         observing::note(
@@ -566,14 +579,23 @@ fn ingestion_disabled() -> Refusal {
     }
 }
 
-/// The uid of `kube-system` stands for the cluster: it lives as long as the cluster does.
+/// The uid of `kube-system` stands for the cluster: it lives as long as the cluster does. A server that
+/// fails is asked again; one that refuses will do so again.
 async fn cluster_uid(client: &Client) -> Result<String, OperatorError> {
     let api: Api<Namespace> = Api::all(client.clone());
-    let namespace = api
-        .get("kube-system")
-        .await
-        .map_err(OperatorError::ClusterIdentity)?;
-    Ok(namespace.metadata.uid.unwrap_or_default())
+    loop {
+        match api.get("kube-system").await {
+            Ok(namespace) => return Ok(namespace.metadata.uid.unwrap_or_default()),
+            Err(error @ kube::Error::Api(_)) if is_refusal(&error) => {
+                return Err(OperatorError::ClusterIdentity(error));
+            }
+            Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+        }
+    }
+}
+
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }
 
 /// Writes statuses as they change; many changes at once are one.

@@ -18,7 +18,7 @@ pub struct GrowthLimits {
     pub loose_objects: usize,
     /// Each costs every command a look at its index; every foreign commit that is fetched adds one.
     pub packs: usize,
-    /// Of all objects together.
+    /// Of all objects together, beyond what the clone had when it was fresh.
     pub bytes: u64,
 }
 
@@ -52,6 +52,16 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
 
 /// The name of the folder beside the clone whose objects count as its own.
 pub(crate) const STAGED: &str = "staged";
+
+/// The file that says how many bytes of objects the clone had when it was fresh.
+const FRESH_SIZE: &str = "fresh-size";
+
+/// How much a clone holds.
+struct Size {
+    loose: usize,
+    packs: usize,
+    bytes: u64,
+}
 
 /// One clone of one branch.
 pub(crate) struct CloneCache {
@@ -176,8 +186,24 @@ impl CloneCache {
         Ok(())
     }
 
+    /// Remembers the size of a clone that was just fetched: however large it is, a fresh one would be
+    /// no smaller.
+    pub(crate) fn note_fresh_size(&self) -> io::Result<()> {
+        let Size { bytes, .. } = self.size()?;
+        fs::write(self.path.join(FRESH_SIZE), bytes.to_string())
+    }
+
     /// Whether a fresh clone would be cheaper.
     pub(crate) fn has_grown(&self, limits: &GrowthLimits) -> io::Result<bool> {
+        let fresh = fs::read_to_string(self.path.join(FRESH_SIZE)).unwrap_or_default();
+        let fresh: u64 = fresh.parse().unwrap_or_default();
+        let size = self.size()?;
+        Ok(size.loose > limits.loose_objects
+            || size.packs > limits.packs
+            || size.bytes.saturating_sub(fresh) > limits.bytes)
+    }
+
+    fn size(&self) -> io::Result<Size> {
         let (mut loose, mut packs, mut bytes) = (0, 0, 0);
         for folder in fs::read_dir(self.objects())? {
             let folder = folder?;
@@ -194,7 +220,11 @@ impl CloneCache {
                 }
             }
         }
-        Ok(loose > limits.loose_objects || packs > limits.packs || bytes > limits.bytes)
+        Ok(Size {
+            loose,
+            packs,
+            bytes,
+        })
     }
 
     /// Puts this clone into `place`, and what was there first to `old` and then away. A crash in between leaves one of them, or neither.

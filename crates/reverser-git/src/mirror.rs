@@ -166,21 +166,24 @@ impl Mirror {
     pub fn fetch(&mut self) -> Result<Tip, FetchError> {
         self.tip = None;
         let limits = &self.options.growth;
-        let usable = self
-            .clone
-            .as_ref()
-            .is_some_and(|clone| clone.is_intact() && matches!(clone.has_grown(limits), Ok(false)));
-        if usable && !self.damaged {
+        let clone = self.clone.as_ref();
+        let contents = clone.map_or(Contents::OnDemand, CloneCache::contents);
+        let usable = clone.is_some_and(CloneCache::is_intact) && !self.damaged;
+        let grown = clone.is_some_and(|clone| !matches!(clone.has_grown(limits), Ok(false)));
+        if usable && grown {
+            match self.rebuild(contents) {
+                // The server gives no whole clone away just now; what is new may be less.
+                Err(FetchError::Remote(_)) => return self.update(),
+                done => return done,
+            }
+        }
+        if usable {
             match self.update() {
                 // Whatever is wrong with the clone, a fresh one does not have it.
                 Err(FetchError::Clone(_) | FetchError::Io(_)) => {}
                 done => return done,
             }
         }
-        let contents = self
-            .clone
-            .as_ref()
-            .map_or(Contents::OnDemand, CloneCache::contents);
         self.rebuild(contents)
     }
 
@@ -214,6 +217,7 @@ impl Mirror {
                 return Err(error);
             }
         };
+        created.note_fresh_size()?;
         self.clone =
             Some(created.swap_into(&self.folder.join("clone.git"), &self.folder.join("old.git"))?);
         crash_point("rebuild: swapped");

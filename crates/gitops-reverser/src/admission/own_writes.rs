@@ -10,6 +10,9 @@ pub const FIELD_MANAGER: &str = "gitops-reverser";
 /// How soon a server that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// The API server waits for answers of the webhook meanwhile.
+const ANSWER: Duration = Duration::from_secs(3);
+
 /// Who the operator is.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnWrites {
@@ -30,13 +33,15 @@ impl OwnWrites {
         let api: kube::Api<SelfSubjectReview> = kube::Api::all(client.clone());
         let params = kube::api::PostParams::default();
         loop {
-            match api.create(&params, &SelfSubjectReview::default()).await {
-                Ok(review) => {
+            let question = SelfSubjectReview::default();
+            match tokio::time::timeout(ANSWER, api.create(&params, &question)).await {
+                Ok(Ok(review)) => {
                     let told = review.status.and_then(|status| status.user_info);
                     return Self::of(told.and_then(|told| told.username));
                 }
-                Err(kube::Error::Api(status)) if status.code < 500 => return Self::of(None),
-                Err(_) => tokio::time::sleep(RETRY).await,
+                Ok(Err(kube::Error::Api(status))) if status.code < 500 => return Self::of(None),
+                Ok(Err(_)) => tokio::time::sleep(RETRY).await,
+                Err(_late) => {}
             }
         }
     }

@@ -318,6 +318,25 @@ fn a_deletion_is_proven_by_its_event_and_only_for_that_uid() {
 }
 
 #[test]
+fn the_late_deletion_of_an_object_takes_its_successor_out_of_no_list() {
+    let mut world = World::new();
+    world.list(vec![config_map("a", 1, "x")]);
+    world.observe(Observation::ListStarted);
+    world.observe(Observation::Seen {
+        object: config_map("a", 3, "x").replace("uid-a", "uid-later").into(),
+        live: false,
+        added: false,
+    });
+    // Of a watch that was stopped for this list.
+    world.observe(Observation::Gone {
+        object: config_map("a", 2, "x"),
+    });
+    world.observe(Observation::Listed(ListOutcome::Complete));
+    assert_eq!(world.names(), ["a"]);
+    assert!(world.removed.is_empty(), "{:?}", world.removed);
+}
+
+#[test]
 fn a_complete_list_proves_absence_and_a_broken_one_does_not() {
     let mut world = World::new();
     world.list(vec![config_map("a", 1, "x"), config_map("b", 2, "y")]);

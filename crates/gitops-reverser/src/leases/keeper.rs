@@ -23,6 +23,8 @@ pub(super) struct Keeper {
     telemetry: Telemetry,
     /// When another was last seen to have the lease, or to want it.
     contended: Option<BootTime>,
+    /// How often in a row it could not be looked at.
+    failures: u32,
 }
 
 /// So long after that a lease is looked at often: who shares a branch takes turns quickly.
@@ -43,6 +45,7 @@ impl Keeper {
             hold,
             telemetry,
             contended: None,
+            failures: 0,
         }
     }
 
@@ -91,10 +94,14 @@ impl Keeper {
         let alone = self
             .contended
             .is_none_or(|then| now.since(then) > CONTENDED);
+        self.failures = match &result {
+            Ok(()) | Err(LeaseError::Conflict) => 0,
+            Err(_) => self.failures.saturating_add(1),
+        };
         match (result, held) {
             (Ok(()), Some(_)) if alone => self.settings.renew,
             (Ok(()), None) if self.hold.wish() != Wish::Write => self.settings.renew,
-            _ => self.settings.look(),
+            _ => self.settings.look_after(self.failures),
         }
     }
 

@@ -51,6 +51,17 @@ struct Followed {
 }
 
 impl Followed {
+    /// What is known stays known over a failure, which a new list follows; but not for somebody who may
+    /// not list them any more, and hears of no new ones.
+    fn fail(&mut self, error: &watcher::Error) {
+        self.refused = true;
+        if let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error
+            && matches!(status.code, 401 | 403)
+        {
+            self.known = None;
+        }
+    }
+
     fn take<K>(&mut self, event: watcher::Event<K>, fact: fn(&K) -> i64)
     where
         K: kube::ResourceExt,
@@ -63,18 +74,19 @@ impl Followed {
             }
             Event::InitDone => self.known = Some(std::mem::take(&mut self.listing)),
             Event::Apply(object) => {
-                let known = self.known.get_or_insert_default();
-                known.insert(object.name_any(), fact(&object));
+                if let Some(known) = &mut self.known {
+                    known.insert(object.name_any(), fact(&object));
+                }
             }
             Event::Delete(object) => {
-                let known = self.known.get_or_insert_default();
-                known.remove(&object.name_any());
+                if let Some(known) = &mut self.known {
+                    known.remove(&object.name_any());
+                }
             }
         }
     }
 }
 
-/// An error is followed by a new list; what is known stays known.
 enum Event {
     Crd(watcher::Result<watcher::Event<PartialObjectMeta<CustomResourceDefinition>>>),
     Service(watcher::Result<watcher::Event<PartialObjectMeta<APIService>>>),
@@ -91,11 +103,11 @@ impl Defining {
         };
         match event {
             Event::Crd(Err(error)) => {
-                self.crds.refused = true;
+                self.crds.fail(&error);
                 unread("customresourcedefinitions", &error);
             }
             Event::Service(Err(error)) => {
-                self.services.refused = true;
+                self.services.fail(&error);
                 unread("apiservices", &error);
             }
             Event::Crd(Ok(event)) => self

@@ -60,7 +60,11 @@ impl Redaction {
                 .as_ref()
                 .is_ok_and(|destination| destination.form.secrets == SecretsMode::Redact)
         };
-        if self.state == State::Known || !routing.destinations.values().any(needs_key) {
+        if self.state == State::Known {
+            return None;
+        }
+        if !routing.destinations.values().any(needs_key) {
+            self.state = State::NotNeeded;
             return None;
         }
         // The operator's loop waits here, however long the server wants us to.

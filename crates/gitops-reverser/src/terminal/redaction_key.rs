@@ -30,29 +30,37 @@ pub(super) fn default_path() -> PathBuf {
 
 fn read_or_create(path: &Path) -> io::Result<RedactionKey> {
     match fs::read(path) {
-        Ok(bytes) => key(&bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut bytes = [0; 32];
-            fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            let new = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path);
-            match new {
-                Ok(mut file) => file.write_all(&bytes)?,
-                // Another run was faster: its key counts.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    return key(&fs::read(path)?);
-                }
-                Err(error) => return Err(error),
-            }
-            Ok(RedactionKey::new(bytes))
-        }
-        Err(error) => Err(error),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path)?,
+        Err(error) => return Err(error),
+        Ok(bytes) => return key(&bytes),
+    }
+    // Another run may have been faster: then its key counts.
+    key(&fs::read(path)?)
+}
+
+/// Makes a key, which is there whole or not at all. One that is there already stays.
+fn create(path: &Path) -> io::Result<()> {
+    let mut bytes = [0; 32];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let new = path.with_extension(format!("new-{:x}", fastrand::u64(..)));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    let made = file
+        .write_all(&bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::hard_link(&new, path));
+    fs::remove_file(&new)?;
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 
@@ -60,4 +68,31 @@ fn key(bytes: &[u8]) -> io::Result<RedactionKey> {
     let bytes = <[u8; 32]>::try_from(bytes)
         .map_err(|_| io::Error::other("it is not 32 bytes long, as a key is"))?;
     Ok(RedactionKey::new(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn runs_that_begin_at_once_agree_on_one_key_that_only_its_owner_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made/redaction.key");
+        let runs: Vec<_> = (0..8)
+            .map(|_| {
+                let path = path.clone();
+                std::thread::spawn(move || read_or_create(&path).map(drop))
+            })
+            .collect();
+        for run in runs {
+            run.join().unwrap().unwrap();
+        }
+        let files: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        let file = fs::metadata(&path).unwrap();
+        assert_eq!(file.len(), 32);
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -261,6 +262,28 @@ fn a_grown_clone_is_swapped_for_a_fresh_one() {
         assert!(!place.path().join("old.git").exists() && !place.path().join("fresh.git").exists());
         server.repository.assert_sound("main");
     }
+}
+
+#[test]
+fn a_clone_that_is_large_when_it_is_fresh_is_not_made_anew_each_time() {
+    let server = seeded(Transport::Http);
+    let place = tempfile::tempdir().unwrap();
+    let mut options = quick();
+    options.growth.bytes = 1;
+    let mut mirror = server.open_with(place.path(), "main", options);
+    mirror.fetch().unwrap();
+    let folder = || fs::metadata(place.path().join("clone.git")).unwrap().ino();
+    let fresh = folder();
+    mirror.fetch().unwrap();
+    assert_eq!(folder(), fresh);
+    server.repository.commit(
+        "main",
+        "foreign",
+        &[FileChange::Write("README.md", "longer than one byte\n")],
+    );
+    mirror.fetch().unwrap();
+    mirror.fetch().unwrap();
+    assert_ne!(folder(), fresh, "it has grown by more than that");
 }
 
 #[test]
