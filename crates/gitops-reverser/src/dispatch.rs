@@ -257,7 +257,7 @@ impl Dispatcher {
     pub fn send_again(&mut self, id: &Id) -> Vec<Effect> {
         let mut effects = Vec::new();
         for (type_key, need) in &self.routing.needs {
-            if !need.routes.iter().any(|route| route.destination == *id) {
+            if need.routes_to(id).next().is_none() {
                 continue;
             }
             let Some(state) = self.types.get_mut(type_key) else {

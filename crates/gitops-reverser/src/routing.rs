@@ -271,15 +271,18 @@ pub struct Need {
     /// The namespaces in which its objects are wanted; nothing means all, or none for types that
     /// live in none.
     pub namespaces: Option<BTreeSet<String>>,
-    /// Who wants it.
+    /// Who wants it, in the order of destinations.
     pub routes: Vec<Route>,
 }
 
 impl Need {
     /// Those that go to one destination.
     pub fn routes_to(&self, destination: &Id) -> impl Iterator<Item = &Route> {
-        let routes = self.routes.iter();
-        routes.filter(move |route| route.destination == *destination)
+        let begin = self
+            .routes
+            .partition_point(|route| route.destination < *destination);
+        let routes = self.routes.iter().skip(begin);
+        routes.take_while(move |route| route.destination == *destination)
     }
 }
 
@@ -319,6 +322,10 @@ impl Routing {
         }
         destinations::resolve(&mut routing, configuration, options);
         rules::resolve(&mut routing, configuration, catalogue, options);
+        for need in routing.needs.values_mut() {
+            need.routes
+                .sort_by(|one, other| one.destination.cmp(&other.destination));
+        }
         unreadable::resolve(&mut routing, configuration);
         routing
     }

@@ -130,6 +130,12 @@ impl CompleteScopes {
         }
     }
 
+    /// Whether there is a proof for exactly this scope.
+    #[must_use]
+    pub fn contains(&self, scope: &ScopeKey) -> bool {
+        self.0.contains_key(scope)
+    }
+
     /// The proofs.
     pub fn iter(&self) -> impl Iterator<Item = &CompleteScope> {
         self.0.values()

@@ -56,8 +56,8 @@ impl Knowledge {
         let mut waits = match &state.watched {
             None => state.complete.iter().next().is_none() && state.lost.is_empty(),
             Some(watched) => watched.iter().any(|scope| {
-                let listed = state.complete.iter().any(|proof| proof.scope() == scope);
-                concerns(scope) && !listed && !state.lost.contains_key(scope)
+                let settled = state.complete.contains(scope) || state.lost.contains_key(scope);
+                !settled && concerns(scope)
             }),
         };
         for proof in state.complete.iter() {

@@ -27,11 +27,8 @@ impl Dispatcher {
         self.namespaces = namespaces;
         let mut effects = Vec::new();
         for (id, destination) in usable(routing) {
-            if usable(&old)
-                .find(|(other, _)| *other == id)
-                .map(|(_, old)| old)
-                != Some(destination)
-            {
+            let before = old.destinations.get(id);
+            if !matches!(before, Some(Ok(before)) if before == destination) {
                 effects.push(Effect::Writer(
                     destination.target.clone(),
                     id.clone(),
@@ -41,10 +38,10 @@ impl Dispatcher {
                 self.knowledge.remove(id);
             }
         }
+        let mut forgotten = Vec::new();
         for (id, destination) in usable(&old) {
-            let still =
-                usable(routing).any(|(other, new)| other == id && new.target == destination.target);
-            if !still {
+            let now = routing.destinations.get(id);
+            if !matches!(now, Some(Ok(now)) if now.target == destination.target) {
                 // Its files stay; only nobody writes there any more.
                 effects.push(Effect::Writer(
                     destination.target.clone(),
@@ -52,11 +49,13 @@ impl Dispatcher {
                     ToWriter::Forget,
                 ));
                 self.knowledge.remove(id);
-                for object in self
-                    .types
-                    .values_mut()
-                    .flat_map(|state| state.objects.values_mut())
-                {
+                forgotten.push(id);
+            }
+        }
+        if !forgotten.is_empty() {
+            let types = self.types.values_mut();
+            for object in types.flat_map(|state| state.objects.values_mut()) {
+                for id in &forgotten {
                     object.forget_destination(id);
                 }
             }
