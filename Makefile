@@ -78,7 +78,7 @@ golden: setup ## Record the golden cases again from a real API server
 # The control plane and the operator are built beside each other. The story needs no controller-manager.
 .PHONY: demo
 demo: ## Show it at work on a real control plane: who changed what, and what Git has of it
-	@echo 'building the demo: ten to fifteen minutes the first time on two cores, seconds later'
+	@echo 'building the demo: about ten minutes the first time on two cores, seconds later'
 	@hack/control-plane/build.sh etcd kube-apiserver kubectl & plane=$$!; \
 	$(CARGO) build --profile demo -p gitops-reverser -p reverser-testkit --bins || { kill $$plane; exit 1; }; \
 	wait $$plane
