@@ -12,14 +12,14 @@ use reverser_git::{Credentials, RemoteUrl, Signer, SshSigner};
 
 use crate::api_read::describe;
 use crate::identity::Id;
-use crate::routing::{Refusal, Target};
+use crate::routing::Refusal;
 use crate::writer::{Access, AccessSource};
 
 /// Reads the GitRepoConfig and its Secrets anew each time, so that rotated ones, and others, are used
 /// at the next attempt.
 #[must_use]
-pub fn source(client: Client, target: &Target) -> AccessSource {
-    let (repo, url) = (target.repo.clone(), target.url.clone());
+pub fn source(client: Client, repo: &Id, url: &RemoteUrl) -> AccessSource {
+    let (repo, url) = (repo.clone(), url.clone());
     Arc::new(move || read(client.clone(), repo.clone(), url.clone()).boxed())
 }
 

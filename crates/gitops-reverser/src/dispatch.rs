@@ -11,6 +11,7 @@ mod knowledge;
 mod object_state;
 mod origins;
 mod rerouting;
+mod rule_scopes;
 mod sent;
 mod unreadable;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use reverser_core::selection::Reach;
 pub use self::knowledge::Knowledge;
 use self::object_state::{Name, ObjectState};
 use self::origins::{Sight, Written};
+pub use self::rule_scopes::{Loss, RuleScopes};
 use self::sent::{Content, selected_destinations, together};
 pub use self::sent::{Effect, ToWriter};
 use self::unreadable::{Bad, Gaps, OfList};
@@ -66,7 +68,7 @@ struct TypeState {
     listings: HashMap<ScopeKey, Underway>,
     complete: CompleteScopes,
     /// Why nothing is known of a scope.
-    lost: BTreeMap<ScopeKey, String>,
+    lost: BTreeMap<ScopeKey, Loss>,
     /// Why nothing is known of some namespaces of a scope that is known otherwise.
     gaps: BTreeMap<ScopeKey, Gaps>,
     /// The scopes that are watched; nothing until that is decided.
@@ -149,12 +151,12 @@ impl Dispatcher {
                 self.cannot_read(&key, &Bad::new(name, reason), &mut effects);
             }
             Observation::Listed(outcome) => self.end_list(key, outcome, &mut effects),
-            Observation::Lost { message, .. } => {
+            Observation::Lost { reason, message } => {
                 state.listings.remove(&key);
                 state.complete.revoke(&key);
                 state.awaiting.retain(|(scope, _)| *scope != key);
                 state.gaps.remove(&key);
-                state.lost.insert(key.clone(), message);
+                state.lost.insert(key.clone(), Loss::new(reason, message));
                 self.tell_knowledge(&key.type_key, &mut effects);
             }
         }
@@ -193,9 +195,9 @@ impl Dispatcher {
     #[must_use]
     pub fn partly_read(&self) -> BTreeSet<TypeKey> {
         let partial = self.types.iter().filter(|(_, state)| {
-            let mut reasons = state.lost.values();
+            let mut losses = state.lost.values();
             !state.gaps.is_empty()
-                || reasons.any(|reason| reason.starts_with(unreadable::PARTLY_READ))
+                || losses.any(|loss| loss.why.starts_with(unreadable::PARTLY_READ))
         });
         partial.map(|(type_key, _)| type_key.clone()).collect()
     }
@@ -494,7 +496,8 @@ impl Dispatcher {
             }
             Listed::Complete(_) | Listed::Partial { .. } => {
                 let sentence = unreadable.whole().to_string();
-                state.lost.insert(key.clone(), sentence.clone());
+                let loss = Loss::unreadable(sentence.clone());
+                state.lost.insert(key.clone(), loss);
                 effects.push(Effect::Unreadable(key, sentence));
             }
         }

@@ -9,6 +9,7 @@ mod ends;
 mod everywhere;
 mod observing;
 mod parts;
+mod probing;
 mod redacting;
 mod relisting;
 mod settings;
@@ -30,10 +31,11 @@ use tokio::sync::{mpsc, watch};
 use self::authors::Authors;
 use self::discovering::Served;
 use self::ends::Clients;
-pub use self::ends::{Ends, StartWriter, WriterStart};
+pub use self::ends::{AccessTo, Ends, StartWriter, WriterStart};
 use self::everywhere::{Everywhere, Next};
 pub use self::observing::Progress;
 pub use self::parts::Parts;
+use self::probing::Probes;
 pub use self::redacting::{KeySource, installation_key, key_of_operator};
 use self::relisting::Relisting;
 pub use self::settings::OperatorSettings;
@@ -72,6 +74,13 @@ const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// So long a push that is cut off may take to be gone.
 pub(crate) const CUT_OFF: Duration = Duration::from_secs(2);
+
+/// What a pod is given to end, in which all of the above has to happen.
+const GRACE_PERIOD: Duration = Duration::from_secs(30);
+const _: () = assert!(
+    LAST_WORDS.as_secs() + CUT_OFF.as_secs() + standing_by::RELEASE.as_secs()
+        < GRACE_PERIOD.as_secs()
+);
 
 /// Why the operator cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +137,7 @@ pub async fn run_between(
         configuration,
         statuses,
         writers,
+        probes,
         redaction,
         attribution,
         namespaces_first,
@@ -192,6 +202,7 @@ pub async fn run_between(
         dispatcher: Dispatcher::new(settings.noise.clone(), attribution),
         supervisor: WatchSupervisor::new(watch_client, settings.watch.clone(), observed_tx),
         writers: Writers::new(writers, common, reports_tx),
+        probes: Probes::new(probes, &settings),
         routing: Arc::default(),
         configuration: Arc::default(),
         configured: false,
@@ -205,6 +216,7 @@ pub async fn run_between(
         progress,
         authors,
         redaction: redacting::Redaction::new(redaction),
+        knowledge_changed: false,
         settings,
     };
     let inputs = Inputs {
@@ -236,6 +248,7 @@ struct Operator {
     dispatcher: Dispatcher,
     supervisor: WatchSupervisor,
     writers: Writers,
+    probes: Probes,
     configuration: Arc<Configuration>,
     /// Whether our own objects were listed.
     configured: bool,
@@ -251,6 +264,8 @@ struct Operator {
     progress: Arc<Progress>,
     authors: Authors,
     redaction: redacting::Redaction,
+    /// Whether less or more may be known of the types of rules than was told.
+    knowledge_changed: bool,
 }
 
 impl Operator {
@@ -300,6 +315,7 @@ impl Operator {
                     Next::Allowed(type_key) => {
                         self.one_by_one.remove(&type_key);
                         self.watch_what_is_needed().await;
+                        self.tell_scopes();
                     }
                 },
                 Ok(()) = inputs.store_trouble.changed() => {
@@ -311,6 +327,12 @@ impl Operator {
                     });
                 }
                 Some(report) = inputs.reports.recv() => self.hear(report).await,
+                (id, answer) = self.probes.next() => {
+                    self.statuses.send_if_modified(|statuses| {
+                        let known = statuses.probed.insert(id, answer.clone());
+                        known != Some(answer)
+                    });
+                }
                 error = self.supervisor.broken() => return Err(error.into()),
                 () = self.writers.ended() => {
                     return Err(OperatorError::Ended("the writer of a branch"));
@@ -344,6 +366,20 @@ impl Operator {
             self.observe(observed, &mut follows).await;
         }
         self.act_in_order(&mut follows).await;
+        if self.knowledge_changed {
+            self.tell_scopes();
+        }
+    }
+
+    /// Tells what is not known of the types of rules.
+    fn tell_scopes(&mut self) {
+        self.knowledge_changed = false;
+        let scopes = self.dispatcher.rule_scopes();
+        self.statuses.send_if_modified(|statuses| {
+            let news = statuses.scopes != scopes;
+            statuses.scopes = scopes;
+            news
+        });
     }
 
     async fn act_in_order(&mut self, follows: &mut Vec<(Vec<Effect>, Option<Instant>)>) {
@@ -391,16 +427,19 @@ impl Operator {
             self.act_in_order(follows).await;
             // Where namespaces can be listed one by one, nothing is lost yet.
             self.watch_what_is_needed().await;
+            self.knowledge_changed = true;
             if self.supervisor.epoch_of(&scope).is_none() {
                 return;
             }
         }
         let changes_knowledge = matches!(
             &observation,
-            Observation::Lost { .. } | Observation::Listed(_) | Observation::Undecodable { .. }
+            Observation::Lost { .. } | Observation::Listed(_)
         );
         let effects = self.dispatcher.observe(&scope, observation);
-        if changes_knowledge {
+        let unreadable = |effect: &Effect| matches!(effect, Effect::Unreadable(..));
+        if changes_knowledge || effects.iter().any(unreadable) {
+            self.knowledge_changed = true;
             self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
         follows.push((effects, live.then_some(at)));
@@ -471,9 +510,15 @@ impl Operator {
         self.act(effects).await;
         self.watch_what_is_needed().await;
         let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
-        let rounds = self.dispatcher.rounds();
+        let (rounds, scopes) = (self.dispatcher.rounds(), self.dispatcher.rule_scopes());
+        let asked = self.probes.ask(probing::unused(&configuration, &routing));
         self.statuses.send_modify(|statuses| {
             statuses.rounds = rounds;
+            statuses.scopes = scopes;
+            // Of those that are written to the writers tell, once they have been there.
+            statuses
+                .probed
+                .retain(|id, _| routing.repos.contains_key(id) && !asked.contains(id));
             statuses
                 .reports
                 .retain(|id, _| routing.destinations.contains_key(id));

@@ -134,6 +134,8 @@ pub struct Destination {
     pub marked: MarkedFolder,
     /// Whether writing is stopped.
     pub suspend: bool,
+    /// Which state of its GitRepoConfig this is: in another one credentials may be others.
+    pub repo_generation: Option<i64>,
     /// How its repository is pushed to.
     pub push: PushSettings,
     /// How its commits look.
@@ -168,6 +170,7 @@ impl Destination {
             acknowledged: None,
             marked: MarkedFolder::default(),
             suspend: false,
+            repo_generation: None,
             push: PushSettings {
                 max_wait: None,
                 max_files: None,
@@ -218,6 +221,26 @@ pub struct Target {
     pub repo: Id,
 }
 
+/// A repository, in one state of its GitRepoConfig. What was heard of another one says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepoState {
+    /// Where it is.
+    pub url: RemoteUrl,
+    /// The generation of the GitRepoConfig.
+    pub generation: Option<i64>,
+}
+
+impl Destination {
+    /// The repository that it is written to.
+    #[must_use]
+    pub fn repo_state(&self) -> RepoState {
+        RepoState {
+            url: self.target.url.clone(),
+            generation: self.repo_generation,
+        }
+    }
+}
+
 /// How objects are written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form {
@@ -246,6 +269,23 @@ pub struct Rule {
     pub over_limit: Vec<TypeKey>,
     /// How many types are watched for it.
     pub watched_types: usize,
+}
+
+#[cfg(test)]
+impl Rule {
+    /// One that selects nothing in particular.
+    pub(crate) fn sample() -> Self {
+        Self {
+            destination: Id::new("shop", "prod"),
+            selector: LabelSelector::default(),
+            parts: Vec::new(),
+            unserved: Vec::new(),
+            out_of_reach: Vec::new(),
+            subresources: Vec::new(),
+            over_limit: Vec::new(),
+            watched_types: 1,
+        }
+    }
 }
 
 /// A part of a rule, seen from one type.

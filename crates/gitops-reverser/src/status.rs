@@ -1,12 +1,14 @@
 //! What status says: computed once, from how things stand, and written when it is news.
 
 mod events;
+mod sentences;
+mod tally;
 mod write;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use reverser_api::conditions::{
     condition, destination_reason, destination_warning, reason, remote_reason, repo_reason,
-    rule_reason, rule_warning,
+    rule_reason, rule_warning, scope_reason,
 };
 use reverser_api::git_destination::{
     GitDestination, GitDestinationStatus, MassDeleteGuard, SecretsMode, SetAside,
@@ -14,7 +16,9 @@ use reverser_api::git_destination::{
 use reverser_api::git_repo_config::{GitRepoConfig, GitRepoConfigStatus};
 use reverser_api::watch_rule::WatchRuleStatus;
 
+use self::sentences::counted;
 pub use self::write::{StatusWriter, Statuses};
+use crate::dispatch::RuleScopes;
 use crate::routing::{Destination, Refusal, Rule};
 use crate::writer::Report;
 
@@ -30,11 +34,7 @@ enum Standing {
 impl Standing {
     fn refused(refusal: &Refusal) -> Self {
         let Refusal { reason, message } = refusal.clone();
-        let passing = [
-            reason::PROGRESSING,
-            remote_reason::UNREACHABLE,
-            destination_reason::SCOPE_UNKNOWN,
-        ];
+        let passing = [reason::PROGRESSING, remote_reason::UNREACHABLE];
         if passing.contains(&reason) {
             Self::Underway(reason, message)
         } else {
@@ -107,7 +107,7 @@ pub fn of_repo(
         ),
         (None, None) => Standing::Underway(
             reason::PROGRESSING,
-            "no destination has used the repository yet".to_owned(),
+            "the repository has not been asked yet".to_owned(),
         ),
     };
     let old = repo
@@ -132,57 +132,68 @@ pub enum Selected {
     AsReported,
 }
 
-/// The status of a destination.
+fn standing_of_destination(
+    destination: Result<&Destination, &Refusal>,
+    selected: Selected,
+    report: Option<&Report>,
+    forbidden: bool,
+) -> Standing {
+    if let Err(refusal) = destination {
+        return Standing::refused(refusal);
+    }
+    let underway = |message: &str| Standing::Underway(reason::PROGRESSING, message.to_owned());
+    let Some(report) = report else {
+        return underway("objects are being listed, and the repository is asked what it holds");
+    };
+    if let Some(stopped) = &report.stopped {
+        let message = format!(
+            "{} files would be deleted, which leaves none or is not the work of this cluster: if that is \
+             right, set the annotation configbutler.ai/acknowledge-mass-delete: {}",
+            stopped.deletions, stopped.id
+        );
+        return Standing::Stalled(destination_reason::MASS_DELETE_GUARD, message);
+    }
+    match &report.failure {
+        Some(Refusal { reason, message }) if *reason == scope_reason::SCOPE_UNKNOWN => {
+            return unknown_scope(forbidden, message.clone());
+        }
+        Some(refusal) => return Standing::refused(refusal),
+        None => {}
+    }
+    if report.set_aside_objects > 0 {
+        let message = sentences::set_aside(report);
+        return Standing::Stalled(destination_reason::OBJECTS_SET_ASIDE, message);
+    }
+    match selected {
+        // There is nothing to do, and nothing in the way of doing it.
+        Selected::Nothing if report.has_reached() => Standing::Ready(
+            destination_reason::NO_RULES,
+            "the repository was reached, and no WatchRule or ClusterWatchRule in effect refers to the \
+             destination yet: nothing is written"
+                .to_owned(),
+        ),
+        Selected::Nothing => underway("the repository has not been reached yet"),
+        Selected::AsReported if report.in_sync => {
+            Standing::Ready(destination_reason::IN_SYNC, sentences::in_sync(report))
+        }
+        Selected::AsReported | Selected::MoreToList => underway("objects are being listed"),
+    }
+}
+
+/// The status of a destination. `forbidden` tells whether the operator lacks a right to read what
+/// its rules select.
 #[must_use]
 pub fn of_destination(
     object: &GitDestination,
     destination: Result<&Destination, &Refusal>,
     selected: Selected,
     report: Option<&Report>,
+    forbidden: bool,
     store_trouble: Option<&str>,
     now: &Time,
 ) -> GitDestinationStatus {
     let in_sync = report.is_some_and(|report| report.in_sync) && selected == Selected::AsReported;
-    let standing = match (&destination, report) {
-        (Err(refusal), _) => Standing::refused(refusal),
-        (
-            Ok(_),
-            Some(Report {
-                stopped: Some(stopped),
-                ..
-            }),
-        ) => Standing::Stalled(
-            destination_reason::MASS_DELETE_GUARD,
-            format!(
-                "{} files would be deleted, which leaves none or is not the work of this cluster: if \
-                 that is right, set the annotation configbutler.ai/acknowledge-mass-delete: {}",
-                stopped.deletions, stopped.id
-            ),
-        ),
-        (
-            Ok(_),
-            Some(Report {
-                failure: Some(refusal),
-                ..
-            }),
-        ) => Standing::refused(refusal),
-        (Ok(_), Some(report)) if report.set_aside_objects > 0 => Standing::Stalled(
-            destination_reason::OBJECTS_SET_ASIDE,
-            set_aside_sentence(report),
-        ),
-        (Ok(_), _) if selected == Selected::Nothing => Standing::Underway(
-            destination_reason::NO_RULES,
-            "no WatchRule or ClusterWatchRule in effect refers to it: nothing is written"
-                .to_owned(),
-        ),
-        (Ok(_), Some(report)) if in_sync => Standing::Ready(
-            destination_reason::IN_SYNC,
-            format!("the branch holds {} objects", report.objects),
-        ),
-        (Ok(_), _) => {
-            Standing::Underway(reason::PROGRESSING, "objects are being listed".to_owned())
-        }
-    };
+    let standing = standing_of_destination(destination, selected, report, forbidden);
     let old = object.status.clone().unwrap_or_default();
     let generation = object.metadata.generation;
     let mut conditions = standing.conditions(&old.conditions, generation, now);
@@ -214,6 +225,10 @@ pub fn of_destination(
             _ => report_of(|report| report.objects),
         },
         waiting_files: report_of(|report| report.waiting),
+        held_back_deletions: report
+            .map(|report| report.held_back.files())
+            .filter(|files| *files > 0)
+            .and_then(|files| i64::try_from(files).ok()),
         mass_delete_guard: stopped.map(|stopped| MassDeleteGuard {
             id: stopped.id.clone(),
             deletions: i64::try_from(stopped.deletions).ok(),
@@ -243,7 +258,12 @@ fn warnings_of(
                 .to_owned();
         warnings.push((destination_warning::SECRETS_READABLE, message));
     }
-    if let Some(message) = report.and_then(unselected_sentence) {
+    let held_back = report.zip(destination);
+    let held_back = held_back.and_then(|(report, to)| sentences::held_back(report.held_back, to));
+    if let Some(message) = held_back {
+        warnings.push((destination_warning::DELETIONS_HELD_BACK, message));
+    }
+    if let Some(message) = report.and_then(sentences::unselected) {
         warnings.push((destination_warning::UNSELECTED_FILES, message));
     }
     if let Some(owner) = report.and_then(|report| report.foreign_owner.clone()) {
@@ -276,27 +296,29 @@ fn set_aside(report: &Report) -> Vec<SetAside> {
         .collect()
 }
 
-fn set_aside_sentence(report: &Report) -> String {
-    let objects = report.set_aside_objects;
-    let first = report.set_aside.first();
-    let (path, message) = first.map_or(("", ""), |(path, message)| (path, message));
-    format!("{objects} objects cannot be written and wait until they change; {path}: {message}")
+/// How a rule stands of whose types so much is not known.
+fn standing_of_rule(rule: &Rule, scopes: &RuleScopes) -> Standing {
+    let RuleScopes { pending, unknown } = scopes;
+    if !unknown.is_empty() {
+        return unknown_scope(scopes.is_forbidden(), sentences::not_followed(unknown));
+    }
+    if !pending.is_empty() {
+        return Standing::Underway(reason::PROGRESSING, sentences::are_listed(pending));
+    }
+    let types = counted(rule.watched_types, "type");
+    Standing::Ready(
+        rule_reason::WATCHING,
+        format!("objects of {types} are followed"),
+    )
 }
 
-/// What is said of files that no rule selects, if there are any.
-fn unselected_sentence(report: &Report) -> Option<String> {
-    let files: usize = report.unselected.values().sum();
-    let types = report.unselected.iter();
-    let types: Vec<String> = types
-        .map(|(key, files)| format!("{key} ({files})"))
-        .collect();
-    (files > 0).then(|| {
-        format!(
-            "{files} files are of types that no rule in effect selects, and stay: {}. Delete those in \
-             Git that nobody needs",
-            types.join(", ")
-        )
-    })
+/// A right that is missing has to be given by somebody; anything else is tried again.
+fn unknown_scope(forbidden: bool, message: String) -> Standing {
+    if forbidden {
+        Standing::Stalled(scope_reason::SCOPE_UNKNOWN, message)
+    } else {
+        Standing::Underway(scope_reason::SCOPE_UNKNOWN, message)
+    }
 }
 
 /// The status of a rule of either kind.
@@ -304,17 +326,15 @@ fn unselected_sentence(report: &Report) -> Option<String> {
 pub fn of_rule(
     old: Option<&WatchRuleStatus>,
     generation: Option<i64>,
-    rule: Result<&Rule, &Refusal>,
+    rule: Result<(&Rule, &RuleScopes), &Refusal>,
     now: &Time,
 ) -> WatchRuleStatus {
     let old = old.map(|status| &status.conditions[..]).unwrap_or_default();
     let standing = match rule {
         Err(refusal) => Standing::refused(refusal),
-        Ok(rule) => Standing::Ready(
-            rule_reason::WATCHING,
-            format!("objects of {} types are followed", rule.watched_types),
-        ),
+        Ok((rule, scopes)) => standing_of_rule(rule, scopes),
     };
+    let rule = rule.map(|(rule, _)| rule);
     let mut conditions = standing.conditions(old, generation, now);
     if let Ok(rule) = rule {
         let mut warn = |type_, names: Vec<String>, what: &str| {
@@ -362,7 +382,13 @@ fn same<T: PartialEq>(old: Option<&T>, new: &T) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use reverser_core::object_key::TypeKey;
+    use reverser_core::scope::ScopeKey;
+
     use super::*;
+    use crate::dispatch::Loss;
 
     fn now(second: i64) -> Time {
         Time(jiff::Timestamp::from_second(second).unwrap())
@@ -402,5 +428,37 @@ mod tests {
         let progressing = refusal(reason::PROGRESSING);
         let status = of_rule(None, Some(1), Err(&progressing), &now(1));
         assert_eq!(status.conditions[1].type_, "Reconciling");
+    }
+
+    #[test]
+    fn a_rule_is_ready_when_all_of_its_types_are_listed() {
+        let pods = TypeKey::new("", "v1", "pods").unwrap();
+        let scope = ScopeKey {
+            type_key: pods.clone(),
+            namespace: None,
+        };
+        let loss = |forbidden| Loss {
+            why: "no".to_owned(),
+            forbidden,
+        };
+        let pending = BTreeSet::from([pods]);
+        let unknown = |forbidden| BTreeMap::from([(scope.clone(), loss(forbidden))]);
+        let with = |pending, unknown| {
+            let scopes = RuleScopes { pending, unknown };
+            let rule = Rule::sample();
+            of_rule(None, Some(1), Ok((&rule, &scopes)), &now(1)).conditions
+        };
+        let status = with(BTreeSet::new(), BTreeMap::new());
+        assert_eq!(ready(&status), ("True", "Watching"));
+        assert_eq!(status[0].message, "objects of 1 type are followed");
+        let status = with(pending.clone(), BTreeMap::new());
+        assert_eq!(ready(&status), ("False", "Progressing"));
+        assert_eq!(status[1].type_, "Reconciling");
+        let status = with(pending, unknown(false));
+        assert_eq!(ready(&status), ("False", "ScopeUnknown"));
+        assert_eq!(status[1].type_, "Reconciling");
+        let status = with(BTreeSet::new(), unknown(true));
+        assert_eq!(ready(&status), ("False", "ScopeUnknown"));
+        assert_eq!(status[1].type_, "Stalled", "somebody has to give a right");
     }
 }

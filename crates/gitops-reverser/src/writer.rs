@@ -20,10 +20,12 @@ mod messages;
 mod narrowing;
 mod owner;
 mod pace;
+mod reaching;
 mod refusals;
 mod settings;
 mod state;
 mod turns;
+mod unconfirmed;
 mod unwritten;
 
 use std::collections::BTreeMap;
@@ -38,16 +40,18 @@ use tokio::task::JoinHandle;
 
 use self::attempt::{Attempt, End, Finished, Job};
 pub use self::common::{Common, TypeNames};
-use self::common::{Permits, Repo};
-pub use self::messages::{FromWriter, Report, Told};
-use self::pace::{after_failures, after_moves};
+use self::common::{Permits, Repo, Shown};
+pub use self::messages::{FromWriter, HeldBack, RemoteAnswer, Report, Told};
+pub(crate) use self::pace::after_failures;
+use self::pace::after_moves;
+pub(crate) use self::reaching::Reaching;
 pub use self::settings::{Access, AccessSource, WriterSettings};
 use self::state::DestinationState;
 use self::turns::Turns;
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
 use crate::leases::branch::BranchLease;
-use crate::routing::{Refusal, Target};
+use crate::routing::{Refusal, RepoState, Target};
 use crate::telemetry::facts::{BranchMoved, DestinationInSync, PushRetried};
 use crate::telemetry::labels::{BranchLabels, DestinationLabels};
 
@@ -81,6 +85,11 @@ pub struct Writer {
     /// How often in a row the branch moved under the batch.
     moves: u32,
     must_fetch: bool,
+    /// The repository as it was described last, and as it was when the attempt began.
+    repo_state: Option<RepoState>,
+    attempted: Option<RepoState>,
+    /// What came of the last use of the remote, as it is described now.
+    remote: Option<Result<(), Refusal>>,
     has_pushed: bool,
     pushes_since_cleared: usize,
     last_look: Option<Instant>,
@@ -152,6 +161,9 @@ impl Writer {
             failures: 0,
             moves: 0,
             must_fetch: false,
+            repo_state: None,
+            attempted: None,
+            remote: None,
             has_pushed: false,
             pushes_since_cleared: 0,
             // The first look is due at once: the branch is fetched while objects are listed.
@@ -229,6 +241,13 @@ impl Writer {
                 let per_minute = destination.push.per_minute;
                 self.repo.set_pace(&self.target.repo, per_minute);
                 self.not_before = None;
+                let described = Some(destination.repo_state());
+                if self.repo_state != described {
+                    self.repo_state = described;
+                    self.remote = None;
+                    // Whether it lets us in has to be found out anew.
+                    self.must_fetch = true;
+                }
                 match self.destinations.get_mut(&id) {
                     Some(state) => state.change_settings(*destination, now),
                     None => {
@@ -306,6 +325,7 @@ impl Writer {
     async fn begin(&mut self, turn: Turn) {
         let Turn { permits, access } = turn;
         self.turn_came();
+        self.attempted.clone_from(&self.repo_state);
         if permits.others_wrote {
             self.must_fetch = true;
             for state in self.destinations.values_mut() {
@@ -314,7 +334,10 @@ impl Writer {
         }
         let access = match access {
             Ok(access) => access,
-            Err(refusal) => return self.fail(&refusal),
+            Err(refusal) => {
+                self.remote = Some(Err(refusal.clone()));
+                return self.fail(&refusal);
+            }
         };
         let mirror = match self.take_mirror().await {
             Ok(mirror) => mirror,
@@ -343,6 +366,7 @@ impl Writer {
             look: look || self.must_fetch,
             has_pushed: self.has_pushed,
             pushes: 0,
+            remote: None,
             gate: self.lease.as_ref().map(BranchLease::gate),
             permits,
             paced: !self.is_ending,
@@ -366,8 +390,12 @@ impl Writer {
             jobs,
             pushes,
             permits,
+            remote,
         } = finished;
         self.mirror = mirror;
+        if self.attempted == self.repo_state {
+            self.remote = remote.or(self.remote.take());
+        }
         self.common.show_attempt(&self.target, false);
         let pushed = jobs.iter().any(|job| job.done.pushed.is_some());
         self.has_pushed |= pushed;
@@ -487,8 +515,10 @@ impl Writer {
     }
 
     fn report_all(&mut self) {
+        let remote = self.remote.clone().zip(self.repo_state.clone());
+        let remote = remote.map(|(result, of)| RemoteAnswer { of, result });
         for (id, state) in &mut self.destinations {
-            if let Some(report) = state.changed_report() {
+            if let Some(report) = state.changed_report(remote.as_ref()) {
                 // Nobody listens only while the process ends.
                 let _ = self
                     .reports
@@ -498,11 +528,13 @@ impl Writer {
     }
 
     fn show_depth(&self, pushed: bool) {
-        let depths = self
-            .destinations
-            .values()
-            .map(DestinationState::queue_depth);
-        self.common.show_branch(&self.target, depths.sum(), pushed);
+        let states = || self.destinations.values();
+        let shown = Shown {
+            waiting: states().map(DestinationState::waiting_files).sum(),
+            held_back: states().map(|state| state.held_back.files()).sum(),
+            pushed,
+        };
+        self.common.show_branch(&self.target, &shown);
     }
 
     /// The clone, which is opened if it is not yet. Nothing of the network is used for that.
@@ -547,5 +579,6 @@ fn broken(error: &tokio::task::JoinError) -> Finished {
         jobs: Vec::new(),
         pushes: 0,
         permits: None,
+        remote: None,
     }
 }

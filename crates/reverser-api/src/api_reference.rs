@@ -156,10 +156,10 @@ fn is_conditions(schema: &Value) -> bool {
 fn words() -> String {
     use conditions::{
         condition, destination_reason, destination_warning, reason, reference_reason,
-        remote_reason, repo_reason, rule_reason, rule_warning,
+        remote_reason, repo_reason, rule_reason, rule_warning, scope_reason,
     };
     type Words = &'static [(&'static str, &'static str)];
-    let groups: [(&str, &str, Words); 9] = [
+    let groups: [(&str, &str, Words); 10] = [
         ("Conditions", "Of every kind", condition::ALL),
         (
             "",
@@ -184,6 +184,11 @@ fn words() -> String {
             "",
             "Of a GitDestination, WatchRule or ClusterWatchRule",
             reference_reason::ALL,
+        ),
+        (
+            "",
+            "Of a GitDestination, and of the rules whose objects go there",
+            scope_reason::ALL,
         ),
     ];
     let mut page = String::new();

@@ -23,7 +23,8 @@ pub mod condition {
         READY = "Ready";
         /// `True` while the operator is at work on the latest spec or on the latest changes.
         RECONCILING = "Reconciling";
-        /// `True` while nothing will get better before somebody repairs something.
+        /// `True` while nothing will get better before somebody does something: a Secret, a right, an
+        /// access policy, wrong credentials. It is tried again all the same.
         STALLED = "Stalled";
     }
 }
@@ -33,6 +34,9 @@ pub mod destination_warning {
     words! {
         /// Secrets are written in a form that everyone who may read the repository can decode.
         SECRETS_READABLE = "SecretsReadable";
+        /// Files stay although their objects are gone: `spec.prune.mode` or the operator's
+        /// `--deletes-cap-per-cycle` holds their deletion back. The message says how many, and which of the two.
+        DELETIONS_HELD_BACK = "DeletionsHeldBack";
         /// The folder holds files of types that no rule selects, and nobody can prove that they may
         /// go: a rule was deleted while the operator was down, or is not in effect. They stay.
         UNSELECTED_FILES = "UnselectedFiles";
@@ -119,7 +123,8 @@ pub mod destination_reason {
     words! {
         /// Ready: the branch holds what the cluster holds, up to changes that are on their way.
         IN_SYNC = "InSync";
-        /// No WatchRule or ClusterWatchRule that is in effect refers to it.
+        /// Ready: the repository was reached, and no WatchRule or ClusterWatchRule that is in effect
+        /// refers to it, so there is nothing to do.
         NO_RULES = "NoRules";
         /// `spec.suspend` is true: nothing is written.
         SUSPENDED = "Suspended";
@@ -139,8 +144,14 @@ pub mod destination_reason {
         PUSH_REFUSED = "PushRefused";
         /// The Git server refuses single objects, which status lists; everything else is written.
         OBJECTS_SET_ASIDE = "ObjectsSetAside";
+    }
+}
+
+/// Reasons of Ready, for GitDestinations and for the rules whose objects go there.
+pub mod scope_reason {
+    words! {
         /// Types could not be listed completely, so nobody knows which of their objects are gone:
-        /// their files stay as they are.
+        /// their files stay as they are. Stalled where the operator may not read them.
         SCOPE_UNKNOWN = "ScopeUnknown";
     }
 }
@@ -148,7 +159,8 @@ pub mod destination_reason {
 /// Reasons of Ready, for WatchRules and ClusterWatchRules.
 pub mod rule_reason {
     words! {
-        /// Ready: the objects that the rule selects are followed.
+        /// Ready: the objects that the rule selects were listed and are followed. Whether they are in
+        /// Git is what the GitDestination says.
         WATCHING = "Watching";
     }
 }
@@ -168,6 +180,7 @@ mod tests {
             remote_reason::ALL,
             repo_reason::ALL,
             destination_reason::ALL,
+            scope_reason::ALL,
             rule_reason::ALL,
         ];
         let mut seen = std::collections::BTreeSet::new();

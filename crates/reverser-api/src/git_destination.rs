@@ -250,6 +250,11 @@ pub struct GitDestinationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_files: Option<i64>,
 
+    /// How many files stay although their objects are gone, because spec.prune.mode or the
+    /// operator's --deletes-cap-per-cycle holds their deletion back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_back_deletions: Option<i64>,
+
     /// Deletions that the guard has stopped, until they are acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mass_delete_guard: Option<MassDeleteGuard>,

@@ -202,7 +202,9 @@ pub struct Plan {
     pub stopped: Option<MassDelete>,
     /// Deletions that wait for the next cycle because of the cap.
     pub capped: usize,
-    /// Files of our layout that nobody can prove to be gone: they stay.
+    /// Deletions that the mode does not let pass, although they are proven.
+    pub held_by_mode: usize,
+    /// Files of our layout that nobody can prove to be gone, or that the mode keeps: they stay.
     pub unproven: usize,
     /// Deletions go that the guard would have stopped, had nobody released them.
     pub released: bool,
@@ -351,6 +353,7 @@ pub fn plan<'t>(
             });
             continue;
         }
+        plan.held_by_mode += usize::from(proof.is_some());
         plan.unproven += 1;
         if !proofs.needed.contains(&identity.type_key) {
             *plan.unselected.entry(identity.type_key).or_default() += 1;

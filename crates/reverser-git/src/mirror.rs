@@ -157,6 +157,15 @@ impl Mirror {
         self.tip
     }
 
+    /// Asks the remote whether it lets us in; nothing is fetched.
+    ///
+    /// # Errors
+    /// [`FetchError`]
+    pub fn reach(&self) -> Result<(), FetchError> {
+        self.remote().ask_tip()?;
+        Ok(())
+    }
+
     /// Brings the clone to the branch's newest commit. A clone that is missing, damaged, of
     /// something else or grown is made anew beside the old one, which stays until the new one is
     /// complete.

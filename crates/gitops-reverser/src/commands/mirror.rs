@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use reverser_api::conditions::{destination_reason, reference_reason, remote_reason};
+use reverser_api::conditions::{destination_reason, reference_reason, remote_reason, scope_reason};
 use reverser_git::Person;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -278,11 +278,16 @@ fn outcome(statuses: &Statuses) -> Option<Outcome> {
         )));
     }
     match &report.failure {
-        Some(refusal) if refusal.reason != destination_reason::SCOPE_UNKNOWN => {
+        Some(refusal) if refusal.reason != scope_reason::SCOPE_UNKNOWN => {
             Some(Outcome::Refused(complaint(refusal)))
         }
-        _ if report.in_sync && report.waiting == 0 => {
-            Some(Outcome::Standing(Box::new(report.clone())))
+        _ if report.in_sync => {
+            // What has come since is told with the next commit.
+            let waiting = 0;
+            Some(Outcome::Standing(Box::new(Report {
+                waiting,
+                ..report.clone()
+            })))
         }
         _ => None,
     }

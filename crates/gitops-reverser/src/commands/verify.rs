@@ -20,7 +20,7 @@ use crate::configuration::Trouble;
 use crate::http::Readiness;
 use crate::identity::Id;
 use crate::operator::Parts;
-use crate::routing::{Configuration, Destination, RoutingOptions};
+use crate::routing::{Configuration, Destination, RoutingOptions, Target};
 use crate::status::Statuses;
 use crate::telemetry::{Telemetry, metrics};
 use crate::terminal::cluster::Cluster;
@@ -198,7 +198,8 @@ async fn of_destination(
     };
     let fetch = move |destination: Destination| -> futures::future::BoxFuture<'static, _> {
         Box::pin(async move {
-            let access = crate::credentials::source(client, &destination.target);
+            let Target { repo, url, .. } = &destination.target;
+            let access = crate::credentials::source(client, repo, url);
             let access = access().await.map_err(|refusal| complaint(&refusal))?;
             let fetched = tokio::task::spawn_blocking(move || {
                 let target = &destination.target;

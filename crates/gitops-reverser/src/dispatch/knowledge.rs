@@ -53,13 +53,7 @@ impl Knowledge {
             self.deletable.insert(type_key.clone(), prunable);
         }
         let concerns = |scope: &ScopeKey| scope.namespace.as_deref().is_none_or(&reaches);
-        let mut waits = match &state.watched {
-            None => state.complete.iter().next().is_none() && state.lost.is_empty(),
-            Some(watched) => watched.iter().any(|scope| {
-                let settled = state.complete.contains(scope) || state.lost.contains_key(scope);
-                !settled && concerns(scope)
-            }),
-        };
+        let mut waits = state.has_unlisted(concerns);
         for proof in state.complete.iter() {
             if state
                 .awaiting
@@ -70,18 +64,9 @@ impl Knowledge {
                 self.complete.insert(proof.clone());
             }
         }
-        for (scope, reason) in state.lost.iter().filter(|(scope, _)| concerns(scope)) {
-            self.unknown.insert(scope.clone(), reason.clone());
-        }
-        for (namespace, reason) in state.gaps.values().flatten() {
-            if reaches(namespace) {
-                let scope = ScopeKey {
-                    type_key: type_key.clone(),
-                    namespace: Some(namespace.clone()),
-                };
-                self.unknown.insert(scope, reason.clone());
-            }
-        }
+        let unknown = state.unknown(type_key, &reaches).into_iter();
+        self.unknown
+            .extend(unknown.map(|(scope, loss)| (scope, loss.why)));
         if waits {
             self.pending.insert(type_key.clone());
         }

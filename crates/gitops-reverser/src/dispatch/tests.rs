@@ -289,6 +289,32 @@ fn only_what_was_not_listed_yet_begins_a_round() {
 }
 
 #[test]
+fn a_rule_is_told_what_is_not_known_of_its_types() {
+    let mut world = World::new();
+    let rule = RuleId::Watch(Id::new("shop", "rule"));
+    let of_rule = |world: &World| world.dispatcher.rule_scopes().remove(&rule);
+    let maps = config_maps().type_key;
+    let pending = of_rule(&world).unwrap().pending;
+    assert!(pending.contains(&maps), "not listed yet: {pending:?}");
+    world.list(vec![config_map("a", 1, "x")]);
+    assert_eq!(of_rule(&world), None, "all is known");
+    let lost = |reason| Observation::Lost {
+        reason,
+        message: "x".into(),
+    };
+    world.observe(lost(crate::watch::LossReason::Timeout));
+    let scopes = of_rule(&world).unwrap();
+    assert!(scopes.pending.is_empty() && !scopes.is_forbidden());
+    assert_eq!(scopes.unknown.values().next().unwrap().why, "x");
+    world.observe(lost(crate::watch::LossReason::Forbidden));
+    assert!(of_rule(&world).unwrap().is_forbidden());
+    world.observe(Observation::ListStarted);
+    assert!(of_rule(&world).is_some(), "not before the list is complete");
+    world.list(vec![config_map("a", 1, "x")]);
+    assert_eq!(of_rule(&world), None);
+}
+
+#[test]
 fn older_state_never_replaces_newer() {
     let mut world = World::new();
     world.list(vec![config_map("a", 10, "new")]);

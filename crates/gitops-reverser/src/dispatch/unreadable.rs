@@ -8,7 +8,7 @@ use std::fmt;
 use reverser_core::scope::ScopeKey;
 use serde::Deserialize;
 
-use super::{Dispatcher, Effect, TypeState};
+use super::{Dispatcher, Effect, Loss, TypeState};
 
 /// How what status says of a scope with such objects begins.
 pub(super) const PARTLY_READ: &str = "objects could not be decoded";
@@ -157,7 +157,8 @@ impl Dispatcher {
             gaps.insert(namespace.to_owned(), sentence.clone());
         } else {
             state.complete.revoke(key);
-            state.lost.insert(key.clone(), sentence.clone());
+            let loss = Loss::unreadable(sentence.clone());
+            state.lost.insert(key.clone(), loss);
         }
         effects.push(Effect::Unreadable(key.clone(), sentence));
         effects.push(Effect::ListSoon(key.type_key.clone()));

@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
 use reverser_core::commit_message::Installation;
+use reverser_git::RemoteUrl;
 use tokio::sync::{mpsc, watch};
 
 use super::parts::Parts;
@@ -14,10 +15,11 @@ use super::redacting::{self, KeySource};
 use super::{OperatorSettings, Progress, cluster_uid, write_statuses};
 use crate::attribution::Attribution;
 use crate::configuration::Trouble;
+use crate::identity::Id;
 use crate::routing::{Configuration, Target};
 use crate::status::{StatusWriter, Statuses};
 use crate::telemetry::Telemetry;
-use crate::writer::{Common, FromWriter, Told, Writer, WriterSettings};
+use crate::writer::{AccessSource, Common, FromWriter, Told, Writer, WriterSettings};
 
 /// The two ends of the data's way, and what else the operator needs of its surroundings.
 pub struct Ends {
@@ -27,6 +29,8 @@ pub struct Ends {
     pub statuses: watch::Sender<Statuses>,
     /// Takes what each branch should hold.
     pub writers: StartWriter,
+    /// With what repositories are asked that nobody writes to; nothing where nobody wants to know.
+    pub probes: Option<AccessTo>,
     /// By what Secrets are redacted.
     pub redaction: KeySource,
     /// Whose changes they are.
@@ -39,6 +43,9 @@ pub struct Ends {
     /// What keeps these ends going; if one ends, the operator does.
     pub parts: Parts,
 }
+
+/// How a repository is reached that a GitRepoConfig names.
+pub type AccessTo = Box<dyn Fn(&Id, &RemoteUrl) -> AccessSource + Send + Sync>;
 
 /// Starts what takes the changes of one branch. It works until its inbox is closed.
 pub type StartWriter = Box<dyn Fn(WriterStart) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -113,7 +120,8 @@ impl Ends {
         let writers = {
             let (client, settings) = (asking.clone(), settings.clone());
             move |start: WriterStart| {
-                let access = crate::credentials::source(client.clone(), &start.target);
+                let Target { repo, url, .. } = &start.target;
+                let access = crate::credentials::source(client.clone(), repo, url);
                 let (settings, mut uid) = (settings.clone(), uid.clone());
                 async move {
                     let known = uid.wait_for(Option::is_some).await;
@@ -130,6 +138,10 @@ impl Ends {
             configuration,
             statuses,
             writers: Box::new(writers),
+            probes: Some({
+                let client = asking.clone();
+                Box::new(move |repo, url| crate::credentials::source(client.clone(), repo, url))
+            }),
             redaction: redacting::installation_key(asking.clone(), &settings.namespace),
             attribution,
             namespaces_first: false,
@@ -141,11 +153,7 @@ impl Ends {
 
 impl WriterStart {
     /// Writes to the repository.
-    pub fn write(
-        self,
-        settings: WriterSettings,
-        access: crate::writer::AccessSource,
-    ) -> BoxFuture<'static, ()> {
+    pub fn write(self, settings: WriterSettings, access: AccessSource) -> BoxFuture<'static, ()> {
         let Self {
             target,
             common,

@@ -19,10 +19,10 @@ use crate::leases::presence::{self, Neighbours};
 use crate::owner_role::OwnerRole;
 use crate::routing::Configuration;
 use crate::telemetry::Telemetry;
-use crate::telemetry::facts::{Leading, StandingBy};
+use crate::telemetry::facts::{Leading, LeadingAlone, StandingBy};
 
 /// So long a leader that ends tries to tell the others.
-const RELEASE: Duration = Duration::from_secs(3);
+pub(super) const RELEASE: Duration = Duration::from_secs(3);
 
 /// How replicas agree on a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +108,7 @@ impl Election {
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Turn, OperatorError> {
         let Some(leadership) = &self.leadership else {
+            self.telemetry.emit(LeadingAlone);
             return Ok(Turn::Lead);
         };
         self.telemetry.emit(StandingBy);

@@ -124,6 +124,7 @@ fn destination_of(
             take_over: destination.annotations().get(TAKE_OVER).cloned(),
         },
         suspend: spec.suspend,
+        repo_generation: repo.metadata.generation,
         push,
         commit,
     })

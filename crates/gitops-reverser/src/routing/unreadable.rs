@@ -19,6 +19,19 @@ pub enum OwnKind {
     ClusterRule,
 }
 
+impl OwnKind {
+    /// As it stands in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Repo => "GitRepoConfig",
+            Self::Destination => "GitDestination",
+            Self::WatchRule => "WatchRule",
+            Self::ClusterRule => "ClusterWatchRule",
+        }
+    }
+}
+
 /// What is known of an object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {

@@ -3,6 +3,8 @@
 //! They follow from comparing two statuses, so that nothing is told twice while it lasts, and a
 //! restart repeats nothing that status says already.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
@@ -43,15 +45,43 @@ impl Events {
     }
 }
 
+/// What was last told of each object: between trouble and its end it may be busy for a while, which
+/// is not worth an event.
+pub(super) struct Told<K>(BTreeMap<K, Vec<Condition>>);
+
+impl<K: Ord + Clone> Told<K> {
+    pub(super) fn nothing() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// What is news, where this is what status said before and says now.
+    pub(super) fn news(&mut self, id: &K, old: &[Condition], new: &[Condition]) -> Vec<Event> {
+        let before = self.0.get(id).map_or(old, |told| &told[..]);
+        let news = of_others(before, new);
+        if ready(new).is_some_and(|ready| ready.reason != reason::PROGRESSING) {
+            self.0.insert(id.clone(), new.to_vec());
+        } else if !self.0.contains_key(id) {
+            self.0.insert(id.clone(), old.to_vec());
+        }
+        news
+    }
+
+    /// Forgets those that are not there any more.
+    pub(super) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+        self.0.retain(|id, _| keep(id));
+    }
+}
+
 /// What is news about a destination.
 pub(super) fn of_destination(old: &GitDestinationStatus, new: &GitDestinationStatus) -> Vec<Event> {
     let mut news = of_others(&old.conditions, &new.conditions);
-    let is_ready = |status: &GitDestinationStatus| {
-        ready(&status.conditions).is_some_and(|ready| ready.status == "True")
+    let in_sync = |status: &GitDestinationStatus| {
+        let ready = ready(&status.conditions);
+        ready.is_some_and(|ready| ready.reason == destination_reason::IN_SYNC)
     };
     // A destination that was in sync before is not so for the first time after a restart.
     let first = old.objects.is_none() && old.last_push_time.is_none();
-    if is_ready(new) && !is_ready(old) && first && news.is_empty() {
+    if in_sync(new) && !in_sync(old) && first && news.is_empty() {
         let note = ready(&new.conditions).map(|ready| ready.message.clone());
         news.push(event(
             EventType::Normal,
@@ -104,11 +134,7 @@ pub(super) fn of_others(old: &[Condition], new: &[Condition]) -> Vec<Event> {
 
 /// What will pass by itself is not worth an event.
 fn is_trouble(word: &str) -> bool {
-    let passing = [
-        reason::PROGRESSING,
-        reason::INGESTION_DISABLED,
-        destination_reason::NO_RULES,
-    ];
+    let passing = [reason::PROGRESSING, reason::INGESTION_DISABLED];
     !passing.contains(&word)
 }
 
@@ -188,6 +214,29 @@ mod tests {
         let guard = status("False", "MassDeleteGuard");
         assert_eq!(reasons(&refused, &guard), pair("MassDeleteGuard", "Warn"));
         assert_eq!(reasons(&refused, &fine), pair("InSync", "Recover"));
+    }
+
+    #[test]
+    fn the_end_of_trouble_is_told_after_a_while_of_work() {
+        let mut told = Told::nothing();
+        let mut news = |old: (&str, &str), new: (&str, &str)| {
+            let conditions = |(ready, reason)| status(ready, reason).conditions;
+            let news = told
+                .news(&1, &conditions(old), &conditions(new))
+                .into_iter();
+            news.map(|event| (event.reason, event.action))
+                .collect::<Vec<_>>()
+        };
+        let (denied, busy, fine) = (
+            ("False", "AccessDenied"),
+            ("False", "Progressing"),
+            ("True", "Watching"),
+        );
+        assert_eq!(news(denied, busy), []);
+        assert_eq!(news(busy, fine), pair("Watching", "Recover"));
+        assert_eq!(news(fine, busy), []);
+        assert_eq!(news(busy, fine), []);
+        assert_eq!(news(fine, denied), pair("AccessDenied", "Warn"));
     }
 
     #[test]

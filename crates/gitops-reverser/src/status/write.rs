@@ -14,14 +14,16 @@ use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::events::{self, Events};
+use super::events::{self, Events, Told};
+use super::tally::Tally;
 use super::{Selected, Standing, of_destination, of_repo, of_rule, same};
 use crate::api_read::describe;
+use crate::dispatch::RuleScopes;
 use crate::identity::{Id, RuleId};
-use crate::routing::{Configuration, OwnKind, Refusal, Routing, Rule, Unreadable};
+use crate::routing::{Configuration, OwnKind, Refusal, RepoState, Routing, Rule, Unreadable};
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::StatusNotWritten;
-use crate::writer::Report;
+use crate::writer::{RemoteAnswer, Report};
 
 /// How everything stands.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,10 @@ pub struct Statuses {
     pub reports: BTreeMap<Id, Report>,
     /// The round of lists that a report must have heard of to say anything about what is wanted now.
     pub rounds: BTreeMap<Id, u64>,
+    /// What repositories answered to which nobody has written yet.
+    pub probed: BTreeMap<Id, RemoteAnswer>,
+    /// What is not known of the types of rules.
+    pub scopes: BTreeMap<RuleId, RuleScopes>,
     /// Why nothing is watched at all.
     pub disabled: Option<Refusal>,
     /// Why the store that replicas share cannot be used.
@@ -52,6 +58,36 @@ impl Statuses {
             Selected::AsReported
         }
     }
+
+    /// What came of the last use of a repository: by its destinations, or else by asking it.
+    fn reached(&self, id: &Id) -> Option<&Result<(), Refusal>> {
+        let now = RepoState {
+            url: self.routing.repos.get(id)?.clone().ok()?,
+            generation: self.configuration.repos.get(id)?.metadata.generation,
+        };
+        let destinations = self.routing.destinations.iter();
+        let users = destinations.filter(|(_, destination)| {
+            let target = destination.as_ref().map(|destination| &destination.target);
+            target.is_ok_and(|target| target.repo == *id)
+        });
+        let answers = users.filter_map(|(user, _)| self.reports.get(user)?.remote.as_ref());
+        let is_of_now = |answer: &&RemoteAnswer| answer.of == now;
+        let answers: Vec<&RemoteAnswer> = answers.filter(is_of_now).collect();
+        let failed = answers.iter().find(|answer| answer.result.is_err());
+        let used = failed.or(answers.first()).copied();
+        let answer = used.or_else(|| self.probed.get(id).filter(is_of_now))?;
+        Some(&answer.result)
+    }
+
+    /// Whether the operator lacks a right to read what goes to a destination.
+    fn is_forbidden(&self, id: &Id) -> bool {
+        let rules = self.routing.rules.iter();
+        let mut of_it = rules.filter(|(_, rule)| {
+            let to = rule.as_ref().map(|rule| &rule.destination);
+            to.is_ok_and(|to| to == id)
+        });
+        of_it.any(|(rule, _)| self.scopes.get(rule).is_some_and(RuleScopes::is_forbidden))
+    }
 }
 
 /// Writes statuses, and remembers what it wrote.
@@ -61,7 +97,10 @@ pub struct StatusWriter {
     repos: BTreeMap<Id, GitRepoConfigStatus>,
     destinations: BTreeMap<Id, GitDestinationStatus>,
     rules: BTreeMap<RuleId, WatchRuleStatus>,
+    repos_told: Told<Id>,
+    rules_told: Told<RuleId>,
     telemetry: Telemetry,
+    not_ready: Tally,
     /// Whether something could not be written in this round.
     failed: bool,
     /// What was said last about that: the same is said once.
@@ -79,7 +118,10 @@ impl StatusWriter {
             repos: BTreeMap::new(),
             destinations: BTreeMap::new(),
             rules: BTreeMap::new(),
+            repos_told: Told::nothing(),
+            rules_told: Told::nothing(),
             telemetry,
+            not_ready: Tally::default(),
             failed: false,
             complaint: String::new(),
             unreadable: BTreeMap::new(),
@@ -94,6 +136,7 @@ impl StatusWriter {
         self.write_destinations(statuses, now).await;
         self.write_rules(statuses, now).await;
         self.write_unreadable(&statuses.configuration, now).await;
+        self.not_ready.tell(&self.telemetry);
         self.forget(&statuses.configuration, &statuses.routing);
         if !self.failed {
             self.complaint.clear();
@@ -105,23 +148,24 @@ impl StatusWriter {
         let Statuses {
             configuration,
             routing,
-            reports,
             disabled,
             ..
         } = statuses;
         for (id, repo) in &configuration.repos {
             let refusal = routing.repos.get(id).and_then(|url| url.as_ref().err());
-            let reached = reached(id, routing, reports);
+            let reached = statuses.reached(id);
             let mut repo = (**repo).clone();
             repo.status = self.repos.get(id).cloned().or(repo.status);
-            let status = of_repo(&repo, disabled.as_ref().or(refusal), reached.as_ref(), now);
+            let status = of_repo(&repo, disabled.as_ref().or(refusal), reached, now);
+            self.not_ready.count(OwnKind::Repo, &status.conditions);
             if same(repo.status.as_ref(), &status)
                 || !self.patch(OwnKind::Repo, id, whole(&status)).await
             {
                 continue;
             }
             let old = repo.status.as_ref().map(|status| &status.conditions[..]);
-            let news = events::of_others(old.unwrap_or_default(), &status.conditions);
+            let old = old.unwrap_or_default();
+            let news = self.repos_told.news(id, old, &status.conditions);
             self.events.publish(&repo, news).await;
             self.repos.insert(id.clone(), status);
         }
@@ -144,8 +188,18 @@ impl StatusWriter {
             let mut object = (**object).clone();
             object.status = self.destinations.get(id).cloned().or(object.status);
             let (selected, report) = (statuses.selected(id), reports.get(id));
-            let trouble = store_trouble.as_deref();
-            let status = of_destination(&object, destination, selected, report, trouble, now);
+            let (forbidden, trouble) = (statuses.is_forbidden(id), store_trouble.as_deref());
+            let status = of_destination(
+                &object,
+                destination,
+                selected,
+                report,
+                forbidden,
+                trouble,
+                now,
+            );
+            self.not_ready
+                .count(OwnKind::Destination, &status.conditions);
             if same(object.status.as_ref(), &status)
                 || !self.patch(OwnKind::Destination, id, whole(&status)).await
             {
@@ -162,11 +216,14 @@ impl StatusWriter {
         let Statuses {
             configuration,
             routing,
+            scopes,
             disabled,
             ..
         } = statuses;
+        let all_known = RuleScopes::default();
         for (id, resolved) in &routing.rules {
             let resolved = disabled.as_ref().map_or(resolved.as_ref(), Err);
+            let resolved = resolved.map(|rule| (rule, scopes.get(id).unwrap_or(&all_known)));
             match id {
                 RuleId::Watch(at) => {
                     if let Some(rule) = configuration.watch_rules.get(at) {
@@ -194,16 +251,19 @@ impl StatusWriter {
         (kind, at): (OwnKind, &Id),
         rule: &K,
         status: Option<&WatchRuleStatus>,
-        resolved: Result<&Rule, &Refusal>,
+        resolved: Result<(&Rule, &RuleScopes), &Refusal>,
         now: &Time,
     ) {
         let old = self.rules.get(id).or(status).cloned();
         let status = of_rule(old.as_ref(), rule.meta().generation, resolved, now);
+        self.not_ready.count(kind, &status.conditions);
         if same(old.as_ref(), &status) || !self.patch(kind, at, whole(&status)).await {
             return;
         }
         let old = old.unwrap_or_default();
-        let news = events::of_others(&old.conditions, &status.conditions);
+        let news = self
+            .rules_told
+            .news(id, &old.conditions, &status.conditions);
         self.events.publish(rule, news).await;
         self.rules.insert(id.clone(), status);
     }
@@ -212,7 +272,8 @@ impl StatusWriter {
     async fn write_unreadable(&mut self, configuration: &Configuration, now: &Time) {
         for (key, unreadable) in &configuration.unreadable {
             let known = self.unreadable.get(key);
-            if known.is_some_and(|(known, _)| known == unreadable) {
+            if let Some((_, conditions)) = known.filter(|(known, _)| known == unreadable) {
+                self.not_ready.count(key.0, conditions);
                 continue;
             }
             let old = known.map(|(_, old)| &old[..]).unwrap_or_default();
@@ -222,6 +283,7 @@ impl StatusWriter {
                 "observedGeneration": unreadable.generation, "conditions": conditions,
             });
             let (kind, id) = key;
+            self.not_ready.count(*kind, &conditions);
             if self.patch(*kind, id, status).await {
                 let written = (unreadable.clone(), conditions);
                 self.unreadable.insert(key.clone(), written);
@@ -235,6 +297,9 @@ impl StatusWriter {
         self.destinations
             .retain(|id, _| configuration.destinations.contains_key(id));
         self.rules.retain(|id, _| routing.rules.contains_key(id));
+        self.repos_told
+            .retain(|id| configuration.repos.contains_key(id));
+        self.rules_told.retain(|id| routing.rules.contains_key(id));
         self.unreadable
             .retain(|key, _| configuration.unreadable.contains_key(key));
     }
@@ -283,6 +348,7 @@ fn whole(status: &impl Serialize) -> Value {
     let mut status = json!(status);
     if let Some(fields) = status.as_object_mut() {
         for field in [
+            "heldBackDeletions",
             "massDeleteGuard",
             "objects",
             "setAside",
@@ -295,45 +361,12 @@ fn whole(status: &impl Serialize) -> Value {
     status
 }
 
-/// What the destinations of a repository met when they used it.
-fn reached(
-    id: &Id,
-    routing: &Routing,
-    reports: &BTreeMap<Id, Report>,
-) -> Option<Result<(), Refusal>> {
-    use reverser_api::conditions::remote_reason as remote;
-    let is_remote = |refusal: &&Refusal| {
-        [
-            remote::SECRET_NOT_FOUND,
-            remote::SECRET_INVALID,
-            remote::CREDENTIALS_REFUSED,
-            remote::HOST_NOT_TRUSTED,
-            remote::UNREACHABLE,
-        ]
-        .contains(&refusal.reason)
-    };
-    let users = routing.destinations.iter().filter(|(_, destination)| {
-        destination
-            .as_ref()
-            .is_ok_and(|destination| destination.target.repo == *id)
-    });
-    let mut result = None;
-    for (destination, _) in users {
-        let Some(report) = reports.get(destination) else {
-            continue;
-        };
-        match report.failure.as_ref().filter(is_remote) {
-            Some(refusal) => return Some(Err(refusal.clone())),
-            None => result = Some(Ok(())),
-        }
-    }
-    result
-}
-
 #[cfg(test)]
 mod tests {
+    use reverser_git::{BranchName, RemoteUrl, Scheme};
+
     use super::*;
-    use crate::routing::Rule;
+    use crate::routing::{Destination, Target};
 
     #[test]
     fn a_report_from_before_a_rule_came_says_nothing_about_it() {
@@ -347,16 +380,7 @@ mod tests {
         statuses.reports.insert(id.clone(), report(1));
         statuses.rounds.insert(id.clone(), 1);
         assert_eq!(statuses.selected(&id), Selected::Nothing);
-        let rule = Rule {
-            destination: id.clone(),
-            selector: reverser_core::labels::LabelSelector::default(),
-            parts: Vec::new(),
-            unserved: Vec::new(),
-            out_of_reach: Vec::new(),
-            subresources: Vec::new(),
-            over_limit: Vec::new(),
-            watched_types: 1,
-        };
+        let rule = Rule::sample();
         let routing = Arc::make_mut(&mut statuses.routing);
         let rule_id = RuleId::Watch(Id::new("shop", "rule"));
         routing.rules.insert(rule_id, Ok(rule));
@@ -364,5 +388,77 @@ mod tests {
         assert_eq!(statuses.selected(&id), Selected::MoreToList);
         statuses.reports.insert(id.clone(), report(2));
         assert_eq!(statuses.selected(&id), Selected::AsReported);
+    }
+
+    #[test]
+    fn a_repository_is_as_whoever_used_it_last_found_it() {
+        let url = |text: &str| RemoteUrl::parse(text, Scheme::DEFAULT_ALLOWED).unwrap();
+        let (here, elsewhere) = (
+            url("https://git.example.com/r"),
+            url("https://git.example.com/s"),
+        );
+        let repo = Id::new("shop", "repo");
+        let refused = || {
+            Err(Refusal {
+                reason: "CredentialsRefused",
+                message: String::new(),
+            })
+        };
+        let answer = |url: &RemoteUrl, result| RemoteAnswer {
+            of: RepoState {
+                url: url.clone(),
+                generation: Some(2),
+            },
+            result,
+        };
+        let mut statuses = Statuses::default();
+        let described: GitRepoConfig = serde_json::from_value(json!({
+            "metadata": {"name": "repo", "namespace": "shop", "generation": 2},
+            "spec": {"repoUrl": here.as_str(), "allowedBranches": ["main"]},
+        }))
+        .unwrap();
+        let configuration = Arc::make_mut(&mut statuses.configuration);
+        configuration
+            .repos
+            .insert(repo.clone(), Arc::new(described));
+        let routing = Arc::make_mut(&mut statuses.routing);
+        routing.repos.insert(repo.clone(), Ok(here.clone()));
+        for (name, branch) in [("prod", "main"), ("test", "test")] {
+            let destination = Destination::sample(Target {
+                url: here.clone(),
+                branch: BranchName::parse(branch).unwrap(),
+                repo: repo.clone(),
+            });
+            routing
+                .destinations
+                .insert(Id::new("shop", name), Ok(destination));
+        }
+        assert_eq!(statuses.reached(&repo), None, "nobody knows yet");
+        let probed = &mut statuses.probed;
+        probed.insert(repo.clone(), answer(&elsewhere, Ok(())));
+        assert_eq!(statuses.reached(&repo), None, "that was another address");
+        let mut before = answer(&here, Ok(()));
+        before.of.generation = Some(1);
+        statuses.probed.insert(repo.clone(), before);
+        assert_eq!(statuses.reached(&repo), None, "credentials may be others");
+        statuses.probed.insert(repo.clone(), answer(&here, Ok(())));
+        assert_eq!(statuses.reached(&repo), Some(&Ok(())));
+
+        // Whatever else keeps a destination from being written hides nothing of it.
+        let mut report = |name: &str, result| {
+            let report = Report {
+                remote: Some(answer(&here, result)),
+                failure: Some(Refusal {
+                    reason: "Suspended",
+                    message: String::new(),
+                }),
+                ..Report::default()
+            };
+            statuses.reports.insert(Id::new("shop", name), report);
+            statuses.reached(&repo).cloned()
+        };
+        assert_eq!(report("prod", refused()), Some(refused()));
+        assert_eq!(report("test", Ok(())), Some(refused()));
+        assert_eq!(report("prod", Ok(())), Some(Ok(())));
     }
 }

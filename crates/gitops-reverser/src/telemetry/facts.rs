@@ -21,10 +21,12 @@ pub use self::record_store::{
     RecordNotShared, RecordStoreFailed, RecordStoreWorks, RecordUnreadable,
 };
 pub use self::turns::{
-    Leading, LeaseFailed, MarkerConflict, OwnershipConflict, PodLabelFailed, StandingBy,
+    Leading, LeadingAlone, LeaseFailed, MarkerConflict, OwnershipConflict, PodLabelFailed,
+    StandingBy,
 };
 pub use self::writing::{
-    BatchPushed, BranchMoved, CommitPushed, DestinationInSync, PushRetried, StatusNotWritten,
+    BatchPushed, BranchMoved, CommitPushed, DestinationInSync, ObjectsNotReady, PushRetried,
+    StatusNotWritten,
 };
 pub use super::labels::AdmissionOutcome;
 use super::metrics::Metrics;

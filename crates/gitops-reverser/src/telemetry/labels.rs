@@ -136,6 +136,24 @@ pub(super) struct AdmissionLabels {
     pub(super) outcome: AdmissionOutcome,
 }
 
+/// Objects of one of our own kinds that are not Ready for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NotReadyLabels {
+    kind: &'static str,
+    reason: String,
+}
+
+impl NotReadyLabels {
+    /// From the kind and one of the documented reasons.
+    #[must_use]
+    pub fn new(kind: &'static str, reason: &str) -> Self {
+        Self {
+            kind,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
 /// A lease that is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WorkerLabels {

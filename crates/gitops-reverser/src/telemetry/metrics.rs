@@ -13,7 +13,9 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{AdmissionLabels, BranchLabels, DestinationLabels, TypeLabels, WorkerLabels};
+use super::labels::{
+    AdmissionLabels, BranchLabels, DestinationLabels, NotReadyLabels, TypeLabels, WorkerLabels,
+};
 use super::state::{OperatorState, StateReader};
 
 /// What every name begins with.
@@ -63,6 +65,8 @@ pub struct Metrics {
     pub(super) admission_reviews: Family<AdmissionLabels, Counter>,
     pub(super) admission_duration: Histogram,
     pub(super) admission_connections_refused: Counter,
+    pub(super) leader: Gauge,
+    pub(super) objects_not_ready: Family<NotReadyLabels, Gauge>,
     pub(super) webhook_registered: Gauge,
     pub(super) webhook_certificate_end: Gauge,
 }
@@ -93,6 +97,8 @@ impl Metrics {
             admission_reviews: Family::default(),
             admission_duration: Histogram::new(ADMISSION_BUCKETS),
             admission_connections_refused: Counter::default(),
+            leader: Gauge::default(),
+            objects_not_ready: Family::default(),
             webhook_registered: Gauge::default(),
             webhook_certificate_end: Gauge::default(),
         }
@@ -164,6 +170,8 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         admission_reviews,
         admission_duration,
         admission_connections_refused,
+        leader,
+        objects_not_ready,
         webhook_registered,
         webhook_certificate_end,
     } = metrics;
@@ -192,6 +200,8 @@ fn encode_counts(metrics: &Metrics, encoder: &mut DescriptorEncoder<'_>) -> fmt:
         (about("admission_reviews", "Questions that the webhook was asked before changes were stored, by what became of them"), admission_reviews),
         (measured("admission_duration", Unit::Seconds, "Time that the webhook took for a question, once it had arrived"), admission_duration),
         (about("admission_connections_refused", "Connections to the webhook that were refused: no certificate, no handshake, or too many at once"), admission_connections_refused),
+        (about("leader", "Whether this replica leads and writes (1) or stands by (0)"), leader),
+        (about("objects_not_ready", "Objects of the four kinds that are not Ready, as the leader last told their status"), objects_not_ready),
         (about("webhook_registered", "Whether the API server asks the webhook (1) or not (0), as this replica last wrote it"), webhook_registered),
         (measured("webhook_certificate_end", Unit::Seconds, "When the certificate that the webhook shows ends, in seconds since 1970; 0 while there is none"), webhook_certificate_end),
     ];
@@ -227,6 +237,14 @@ fn encode_state(
         .map(|branch| (&branch.branch, branch.queue_depth as u64));
     let depth = about("repo_branch_queue_depth", "Files that wait to be pushed");
     encode_per_branch(&depth, depths, encoder)?;
+    let held = branches
+        .iter()
+        .map(|branch| (&branch.branch, branch.held_back as u64));
+    let held_back = about(
+        "repo_branch_deletions_held_back",
+        "Files that stay although their objects are gone, because spec.prune.mode or --deletes-cap-per-cycle holds their deletion back",
+    );
+    encode_per_branch(&held_back, held, encoder)?;
     let ages = branches.iter().filter_map(|branch| {
         let age = now.saturating_duration_since(branch.last_push?);
         Some((&branch.branch, age.as_secs_f64()))

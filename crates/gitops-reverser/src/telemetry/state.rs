@@ -59,6 +59,8 @@ pub struct BranchState {
     pub branch: BranchLabels,
     /// How many files wait to be pushed.
     pub queue_depth: usize,
+    /// How many files stay although their objects are gone.
+    pub held_back: usize,
     /// When the remote was last known to have all of a batch; nothing before the first.
     pub last_push: Option<Instant>,
     /// When the attempt began that is under way.
@@ -107,6 +109,7 @@ mod tests {
             branches: vec![BranchState {
                 branch: BranchLabels::of(&url.unwrap(), &branch),
                 queue_depth: 1,
+                held_back: 0,
                 last_push: None,
                 attempt_began: Some(start),
             }],

@@ -6,9 +6,10 @@ use reverser_git::{BranchName, CommitId, RemoteUrl, Scheme};
 use super::facts::{
     AdmissionAnswered, AdmissionOutcome, BatchPushed, BranchMoved, CertificateLoaded,
     CertificateUnusable, CertificatesChanged, CommitPushed, ConnectionRefused, DestinationInSync,
-    DiscoveryFailed, EventProcessed, LeaseFailed, MarkerConflict, NobodyAsked, ObjectListed,
-    PushRetried, RecordNotShared, RecordStoreFailed, RecordStoreWorks, RecordUnreadable, Serving,
-    Started, Stopping, WebhookNotRegistered, WebhookRegistered,
+    DiscoveryFailed, EventProcessed, Leading, LeaseFailed, MarkerConflict, NobodyAsked,
+    ObjectListed, ObjectsNotReady, PushRetried, RecordNotShared, RecordStoreFailed,
+    RecordStoreWorks, RecordUnreadable, Serving, Started, Stopping, WebhookNotRegistered,
+    WebhookRegistered,
 };
 use super::labels::{BranchLabels, DestinationLabels, Gvk, ObjectScope, TypeLabels};
 use super::state::BranchState;
@@ -117,6 +118,7 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
         branches: vec![BranchState {
             branch: branch.clone(),
             queue_depth: 5,
+            held_back: 7,
             last_push: Instant::now().checked_sub(Duration::from_secs(30)),
             attempt_began: None,
         }],
@@ -124,6 +126,12 @@ pub(super) fn emit_every_fact(telemetry: &Telemetry) {
 }
 
 fn emit_facts_of_replicas(telemetry: &Telemetry, destination: &DestinationLabels) {
+    telemetry.emit(Leading);
+    telemetry.emit(ObjectsNotReady {
+        kind: "GitDestination",
+        reason: "MassDeleteGuard",
+        objects: 2,
+    });
     telemetry.emit(LeaseFailed {
         worker: "gitops-reverser-leader-prod",
         reason: "forbidden",
@@ -170,6 +178,7 @@ fn every_fact_counts_under_the_documented_names() {
         &format!("push_retries_total{on_branch} 1"),
         "repo_branch_active_workers 2",
         &format!("repo_branch_queue_depth{on_branch} 5"),
+        &format!("repo_branch_deletions_held_back{on_branch} 7"),
         "discovery_errors_total 1",
         "events_processed_total 1",
         r#"event_to_push_seconds_bucket{le="0.75"} 1"#,
@@ -185,6 +194,8 @@ fn every_fact_counts_under_the_documented_names() {
         r#"marker_conflicts_total{destination="shop/prod"} 1"#,
         "attribution_store_errors_total 2",
         "attribution_store_dropped_total 1",
+        "leader 1",
+        r#"objects_not_ready{kind="GitDestination",reason="MassDeleteGuard"} 2"#,
         "watched_types 17",
         "unknown_scopes 1",
     ] {

@@ -77,6 +77,7 @@ impl Pass {
             configuration,
             statuses: statuses_tx,
             writers,
+            probes: None,
             redaction,
             attribution: Attribution::default(),
             namespaces_first,

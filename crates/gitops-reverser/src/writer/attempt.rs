@@ -26,7 +26,7 @@ use super::doubt::Doubt;
 use super::owner::Owner;
 use super::refusals::{self, local};
 use super::state::{SetAside, plan_of};
-use super::{Access, WriterSettings};
+use super::{Access, HeldBack, WriterSettings};
 use crate::identity::Id;
 use crate::leases::branch::Gate;
 use crate::routing::{CommitSettings, Refusal};
@@ -48,6 +48,8 @@ pub(super) struct Attempt {
     /// Whether the server has taken anything from this writer.
     pub(super) has_pushed: bool,
     pub(super) pushes: usize,
+    /// What came of using the remote; nothing as long as it was not used.
+    pub(super) remote: Option<Result<(), Refusal>>,
     /// What is asked before anything is written; nothing where nobody else writes.
     pub(super) gate: Option<Gate>,
     pub(super) permits: Permits,
@@ -95,6 +97,8 @@ pub(super) struct Done {
     /// Another installation that has marked the folder.
     pub(super) foreign_owner: Option<String>,
     pub(super) capped: usize,
+    /// Deletions that do not pass, where the whole folder was compared.
+    pub(super) held_back: Option<HeldBack>,
     /// Files of types that no rule selects, where the whole folder was compared.
     pub(super) unselected: Option<BTreeMap<TypeKey, usize>>,
     /// How many files differed.
@@ -127,6 +131,7 @@ pub(super) struct Finished {
     pub(super) end: End,
     pub(super) jobs: Vec<Job>,
     pub(super) pushes: usize,
+    pub(super) remote: Option<Result<(), Refusal>>,
     /// Given back when all of this was taken note of.
     pub(super) permits: Option<Permits>,
 }
@@ -154,13 +159,19 @@ impl Attempt {
             Ok(Tried::Moved) => End::Moved,
             Ok(Tried::NotOurTurn) => End::NotOurTurn,
             Ok(_) => End::Done,
-            Err(refusal) => End::Failed(refusal),
+            Err(refusal) => {
+                if refusals::is_of_remote(&refusal) {
+                    self.remote = Some(Err(refusal.clone()));
+                }
+                End::Failed(refusal)
+            }
         };
         Finished {
             mirror: Some(self.mirror),
             end,
             jobs: self.jobs,
             pushes: self.pushes,
+            remote: self.remote,
             permits: Some(self.permits),
         }
     }
@@ -169,10 +180,10 @@ impl Attempt {
         let known = self.mirror.tip();
         if self.look || known.is_none() {
             let _span = spans::fetch().entered();
-            let tip = self
-                .mirror
-                .fetch()
-                .map_err(|error| refusals::fetch(&error))?;
+            let fetched = self.mirror.fetch();
+            let fetched = fetched.map_err(|error| refusals::fetch(&error));
+            self.remote = Some(fetched.clone().map(|_| ()));
+            let tip = fetched?;
             // A job that compares a part relies on the rest being as it was left.
             if known != Some(tip) && self.jobs.iter().any(|job| !job.doubt.is_whole()) {
                 return Ok(Tried::Moved);
@@ -193,6 +204,10 @@ impl Attempt {
             job.done.capped = plan.capped;
             if job.doubt.is_whole() {
                 job.done.unselected = Some(plan.unselected.clone());
+                job.done.held_back = Some(HeldBack {
+                    by_mode: plan.held_by_mode,
+                    by_cap: plan.capped,
+                });
                 job.policy.shown.clone_from(&plan.shown);
             }
             job.done.planned = plan.puts.len() + plan.deletes.len();
@@ -280,6 +295,7 @@ impl Attempt {
         }
         match outcome.map_err(|error| local(&error))? {
             PushOutcome::Pushed { .. } => {
+                self.remote = Some(Ok(()));
                 self.has_pushed = true;
                 self.note_pushed(parts, &committed.commits, time, start.elapsed());
                 self.forget_marks(&marked);

@@ -47,6 +47,16 @@ pub(super) struct Repo {
     branches: Mutex<HashMap<BranchName, LastWriter>>,
 }
 
+/// What those see of a branch who look from outside.
+pub(super) struct Shown {
+    /// Files that wait.
+    pub(super) waiting: usize,
+    /// Files whose deletion is held back.
+    pub(super) held_back: usize,
+    /// Whether something was pushed just now.
+    pub(super) pushed: bool,
+}
+
 /// Held by the one writer that works at a branch; tells by which GitRepoConfig it was reached last.
 type LastWriter = Arc<tokio::sync::Mutex<Option<Id>>>;
 
@@ -145,12 +155,13 @@ impl Common {
         })
     }
 
-    pub(super) fn show_branch(&self, target: &Target, queue_depth: usize, pushed: bool) {
+    pub(super) fn show_branch(&self, target: &Target, shown: &Shown) {
         let mut branches = locked(&self.branches);
         if !branches.contains_key(target) {
             let state = BranchState {
                 branch: BranchLabels::of(&target.url, &target.branch),
                 queue_depth: 0,
+                held_back: 0,
                 last_push: None,
                 attempt_began: None,
             };
@@ -159,8 +170,9 @@ impl Common {
         let Some(state) = branches.get_mut(target) else {
             return;
         };
-        state.queue_depth = queue_depth;
-        if pushed {
+        state.queue_depth = shown.waiting;
+        state.held_back = shown.held_back;
+        if shown.pushed {
             state.last_push = Some(Instant::now());
         }
     }

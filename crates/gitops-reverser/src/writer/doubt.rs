@@ -37,11 +37,11 @@ impl Doubt {
         }
     }
 
-    /// How many files go in one cycle can be counted only where all are known that could go.
-    pub(super) fn settle(self, proofs: &Proofs, capped: bool) -> Self {
+    /// How many deletions are held back can be counted only where all are known that could go.
+    pub(super) fn settle(self, proofs: &Proofs, holds_back: bool) -> Self {
         match self {
             Self::At(paths)
-                if capped && paths.keys().any(|path| proofs.of_file.contains_key(path)) =>
+                if holds_back && paths.keys().any(|path| proofs.of_file.contains_key(path)) =>
             {
                 Self::Whole
             }

@@ -9,7 +9,7 @@ use reverser_git::CommitId;
 
 use crate::dispatch::ToWriter;
 use crate::identity::Id;
-use crate::routing::Refusal;
+use crate::routing::{Refusal, RepoState};
 
 /// What a writer tells about a destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Report {
     pub failure: Option<Refusal>,
     /// Deletions that are stopped.
     pub stopped: Option<MassDelete>,
+    /// Deletions that wait, or that never come.
+    pub held_back: HeldBack,
     /// Another installation that has marked the folder, and how to take it over.
     pub foreign_owner: Option<String>,
     /// Files of types that no rule selects, which nobody can prove to be superfluous.
@@ -42,6 +44,43 @@ pub struct Report {
     pub set_aside_objects: usize,
     /// What the server said of authors that it does not take.
     pub author_refused: Option<String>,
+    /// What came of the last use of the remote; nothing before the first.
+    pub remote: Option<RemoteAnswer>,
+}
+
+impl Report {
+    /// Whether the remote let us in the last time.
+    #[must_use]
+    pub fn has_reached(&self) -> bool {
+        let remote = self.remote.as_ref();
+        remote.is_some_and(|remote| remote.result.is_ok())
+    }
+}
+
+/// Deletions that are proven, and not carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldBack {
+    /// The destination's mode does not let them pass.
+    pub by_mode: usize,
+    /// They are over the cap of a cycle.
+    pub by_cap: usize,
+}
+
+impl HeldBack {
+    /// How many there are.
+    #[must_use]
+    pub fn files(self) -> usize {
+        self.by_mode + self.by_cap
+    }
+}
+
+/// What came of asking a remote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteAnswer {
+    /// Which one.
+    pub of: RepoState,
+    /// Whether it let us in.
+    pub result: Result<(), Refusal>,
 }
 
 /// What a writer is told.

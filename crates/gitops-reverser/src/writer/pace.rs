@@ -62,7 +62,7 @@ impl Pace {
 }
 
 /// How long to wait after so many failures in a row.
-pub(super) fn after_failures(failures: u32) -> Duration {
+pub(crate) fn after_failures(failures: u32) -> Duration {
     let doubled = Duration::from_millis(500).saturating_mul(1 << failures.min(10));
     doubled.min(LONGEST_WAIT).mul_f64(jitter())
 }

@@ -34,6 +34,27 @@ pub(super) fn fetch(error: &FetchError) -> Refusal {
     }
 }
 
+/// The same of a question for which no clone is needed: what cannot be explained is the remote's.
+pub(super) fn reach(error: &FetchError) -> Refusal {
+    match error {
+        FetchError::Clone(reason) => Refusal {
+            reason: remote_reason::UNREACHABLE,
+            message: reason.clone(),
+        },
+        error => fetch(error),
+    }
+}
+
+/// Whether it says that the remote could not be used.
+pub(super) fn is_of_remote(refusal: &Refusal) -> bool {
+    [
+        remote_reason::CREDENTIALS_REFUSED,
+        remote_reason::HOST_NOT_TRUSTED,
+        remote_reason::UNREACHABLE,
+    ]
+    .contains(&refusal.reason)
+}
+
 fn unauthorised(reason: &str) -> Refusal {
     Refusal {
         reason: remote_reason::CREDENTIALS_REFUSED,

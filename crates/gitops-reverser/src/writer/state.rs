@@ -8,7 +8,8 @@ use reverser_core::attribution::Origin;
 use reverser_core::blob_id::BlobId;
 use reverser_core::object_key::TypeKey;
 use reverser_core::plan::{
-    DeleteProof, MassDelete, Plan, Proofs, PrunePolicy, ShownStop, TreeFile, Wanted, plan,
+    DeleteProof, MassDelete, Plan, Proofs, PruneMode, PrunePolicy, ShownStop, TreeFile, Wanted,
+    plan,
 };
 use reverser_core::repo_path::RepoPath;
 use reverser_core::transition_log::{Change, TransitionLog};
@@ -21,8 +22,9 @@ use super::contents::Contents;
 use super::doubt::Doubt;
 use super::owner::Owner;
 use super::pace::after_failures;
+use super::unconfirmed::Unconfirmed;
 use super::unwritten::Unwritten;
-use super::{Report, WriterSettings};
+use super::{HeldBack, RemoteAnswer, Report, WriterSettings};
 use crate::dispatch::{Knowledge, ToWriter};
 use crate::identity::Id;
 use crate::routing::{Destination, Refusal};
@@ -35,6 +37,8 @@ mod tests;
 const EVENT_TIMES: usize = 2048;
 /// So many refused objects are named in status.
 const NAMED_SET_ASIDE: usize = 20;
+/// So many scopes of which not everything is known: the API server takes no message without end.
+const NAMED_UNKNOWN: usize = 20;
 
 /// A change that is refused, and not tried again until it is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +76,12 @@ pub(super) struct DestinationState {
     set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     /// The server refused everything, and nothing has changed since.
     refused_whole: bool,
+    /// Files that the last attempt found to differ and did not bring to the remote.
     waiting: usize,
+    /// Whether the folder was compared with what is wanted, at least once.
+    compared: bool,
+    /// What has changed since.
+    unconfirmed: Unconfirmed,
     last_commit: Option<CommitId>,
     last_push: Option<i64>,
     failure: Option<Refusal>,
@@ -80,6 +89,7 @@ pub(super) struct DestinationState {
     failures: u32,
     not_before: Option<Instant>,
     stopped: Option<MassDelete>,
+    pub(super) held_back: HeldBack,
     /// What the guard has shown, and what of it a person has released.
     shown: Option<ShownStop>,
     foreign_owner: Option<String>,
@@ -113,12 +123,15 @@ impl DestinationState {
             set_aside: Arc::default(),
             refused_whole: false,
             waiting: 0,
+            compared: false,
+            unconfirmed: Unconfirmed::default(),
             last_commit: None,
             last_push: None,
             failure: None,
             failures: 0,
             not_before: None,
             stopped: None,
+            held_back: HeldBack::default(),
             shown: None,
             foreign_owner: None,
             unselected: BTreeMap::new(),
@@ -171,7 +184,12 @@ impl DestinationState {
                 if old.is_none() && !is_to_go {
                     self.unwritten.add(&path, &self.proofs);
                 }
+                self.note_unconfirmed(&path, old, Some(wanted.blob));
                 self.log_change(&path, old, Some(wanted.blob), origin, now);
+                // It may stand where a deletion was held back.
+                if old.is_none() && self.held_back.files() > 0 {
+                    self.doubt = Doubt::Whole;
+                }
                 self.doubt.add(path, old);
             }
             ToWriter::Remove {
@@ -182,14 +200,16 @@ impl DestinationState {
                 self.note_change(&path, None, since);
                 let old = Arc::make_mut(&mut self.wanted).remove(&path);
                 let origin = origin.filter(|_| proof.is_some());
-                self.log_change(&path, old.map(|old| old.blob), None, origin, now);
+                let before = old.map(|old| old.blob);
+                self.note_unconfirmed(&path, before, None);
+                self.log_change(&path, before, None, origin, now);
                 let never_written = self.unwritten.remove(&path);
                 if let Some(proof) = proof.filter(|_| !never_written) {
                     self.proofs.of_file.insert(path.clone(), proof);
                 }
                 // Whether the others may go depends on how many go.
                 if proof.is_none_or(|proof| proof == DeleteProof::Deleted) {
-                    self.doubt.add(path, old.map(|old| old.blob));
+                    self.doubt.add(path, before);
                 } else {
                     self.doubt = Doubt::Whole;
                 }
@@ -231,6 +251,13 @@ impl DestinationState {
                 }
             }
             ToWriter::Settings(_) | ToWriter::Forget => {}
+        }
+    }
+
+    /// Before the first comparison everything waits that is wanted.
+    fn note_unconfirmed(&mut self, path: &RepoPath, old: Option<BlobId>, new: Option<BlobId>) {
+        if self.compared {
+            self.unconfirmed.note(path, old, new);
         }
     }
 
@@ -319,9 +346,13 @@ impl DestinationState {
         self.wanted.len()
     }
 
-    /// How many changes wait, those that are being written included.
-    pub(super) fn queue_depth(&self) -> usize {
-        (self.window.files() + self.taken.files()).max(self.waiting)
+    /// How many files the remote has not confirmed, those that are being written included.
+    pub(super) fn waiting_files(&self) -> usize {
+        if self.compared {
+            self.waiting.max(self.unconfirmed.count())
+        } else {
+            self.wanted.len()
+        }
     }
 
     /// What an attempt needs to know; nothing while writing is stopped.
@@ -342,8 +373,11 @@ impl DestinationState {
             self.doubt = Doubt::Whole;
         }
         self.unwritten.begin();
+        self.unconfirmed.take();
         let doubt = std::mem::take(&mut self.doubt);
-        let doubt = doubt.settle(&self.proofs, settings.deletes_cap.is_some());
+        let holds_back =
+            settings.deletes_cap.is_some() || self.destination.prune == PruneMode::Never;
+        let doubt = doubt.settle(&self.proofs, holds_back);
         let (wanted, proofs) = match &doubt {
             Doubt::Whole => (self.wanted.clone(), self.proofs.clone()),
             Doubt::At(paths) => self.only(paths.keys()),
@@ -411,6 +445,7 @@ impl DestinationState {
             .end(may_have_written, &self.wanted, &mut self.proofs);
         let taken = self.taken.take();
         self.window.put_back(taken);
+        self.unconfirmed.put_back(&self.wanted);
         // Nobody knows what the branch holds now, so also a quiet one has to be looked at.
         self.doubt = Doubt::Whole;
         if self.window.files() == 0 {
@@ -454,6 +489,7 @@ impl DestinationState {
         self.unwritten
             .end(may_have_written, &self.wanted, &mut self.proofs);
         let _batch = self.taken.take();
+        self.compared = true;
         self.equal_in_form = equal_in_form;
         if done.capped > 0 || done.content_missing > 0 || done.failure.is_some() {
             self.doubt = Doubt::Whole;
@@ -466,6 +502,9 @@ impl DestinationState {
         if let Some(unselected) = done.unselected {
             self.unselected = unselected;
         }
+        if let Some(held_back) = done.held_back {
+            self.held_back = held_back;
+        }
         self.note_pushed(done.pushed);
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
         match done.failure {
@@ -473,6 +512,7 @@ impl DestinationState {
                 self.failure = None;
                 self.failures = 0;
                 self.not_before = None;
+                self.unconfirmed.confirm();
                 self.waiting = done.content_missing;
                 if done.content_missing == 0 {
                     self.written_round = Some(round);
@@ -498,6 +538,7 @@ impl DestinationState {
                 self.not_before = Some(now + after_failures(self.failures));
                 self.refused_whole = done.refused_whole;
                 self.waiting = done.planned;
+                self.unconfirmed.put_back(&self.wanted);
                 self.put_back_events(events);
                 self.log.put_back(log);
                 // What the server refuses is tried again, but not at once.
@@ -552,7 +593,6 @@ impl DestinationState {
     /// The whole branch failed: what is waiting waits on.
     pub(super) fn fail(&mut self, refusal: &Refusal) {
         self.failure = Some(refusal.clone());
-        self.waiting = self.waiting.max(self.window.files());
         if self.window.files() == 0 {
             self.window.add(0, Instant::now());
         }
@@ -579,13 +619,10 @@ impl DestinationState {
     }
 
     /// How it stands, if that is news.
-    pub(super) fn changed_report(&mut self) -> Option<Report> {
+    pub(super) fn changed_report(&mut self, remote: Option<&RemoteAnswer>) -> Option<Report> {
         let unknown = (!self.unknown.is_empty()).then(|| Refusal {
-            reason: reverser_api::conditions::destination_reason::SCOPE_UNKNOWN,
-            message: format!(
-                "not everything is known, files stay: {}",
-                self.unknown.join("; ")
-            ),
+            reason: reverser_api::conditions::scope_reason::SCOPE_UNKNOWN,
+            message: unknown_sentence(&self.unknown),
         });
         let suspended = self.destination.suspend.then(|| Refusal {
             reason: reverser_api::conditions::destination_reason::SUSPENDED,
@@ -594,7 +631,7 @@ impl DestinationState {
         let named = self.set_aside.iter().take(NAMED_SET_ASIDE);
         let report = Report {
             objects: self.wanted.len(),
-            waiting: self.waiting,
+            waiting: self.waiting_files(),
             last_commit: self.last_commit,
             last_push: self.last_push,
             in_sync: self.is_in_sync(),
@@ -602,6 +639,7 @@ impl DestinationState {
             unknown: self.unknown.clone(),
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
             stopped: self.stopped.clone(),
+            held_back: self.held_back,
             foreign_owner: self.foreign_owner.clone(),
             unselected: self.unselected.clone(),
             set_aside: named
@@ -609,6 +647,7 @@ impl DestinationState {
                 .collect(),
             set_aside_objects: self.set_aside.len(),
             author_refused: self.refused_authors.sentence().map(str::to_owned),
+            remote: remote.cloned(),
         };
         if self.reported.as_ref() == Some(&report) {
             return None;
@@ -616,6 +655,16 @@ impl DestinationState {
         self.reported = Some(report.clone());
         Some(report)
     }
+}
+
+fn unknown_sentence(unknown: &[String]) -> String {
+    let named = &unknown[..unknown.len().min(NAMED_UNKNOWN)];
+    let named = named.join("; ");
+    let more = match unknown.len().saturating_sub(NAMED_UNKNOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("not everything is known, files stay: {named}{more}")
 }
 
 /// The difference for a job, without files that differ only in form and without what is refused.

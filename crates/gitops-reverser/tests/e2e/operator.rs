@@ -13,6 +13,7 @@ mod destinations;
 pub(crate) mod installation;
 mod installations;
 mod many;
+mod outages;
 mod ownership;
 pub(crate) mod oracle;
 mod repository;

@@ -357,7 +357,7 @@ fn what_to_do_next_is_said_and_can_be_pasted() {
     let (_, notes) = told.split_once("NOTES:").unwrap();
     for said in [
         "kubectl get reverser -A",
-        "kubectl wait --for=condition=Ready gitdestination/mirror",
+        "kubectl wait --for=condition=Ready watchrule/mirror gitdestination/mirror",
         "Uninstalling leaves Git as it is.",
         "are written as they are, readable for everyone",
         "set rbac.mode=all",

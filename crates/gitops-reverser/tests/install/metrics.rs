@@ -190,7 +190,7 @@ fn create_a_thousand_objects(cluster: &Cluster) {
     });
 }
 
-/// A type that may not be read, an API that is down, a folder of somebody else, a stranger.
+/// A type that may not be read, a deletion that is held back, an API that is down, a folder of somebody else, a stranger.
 fn make_trouble(cluster: &Cluster) {
     cluster.apply(&json!({
         "apiVersion": "configbutler.ai/v1alpha1", "kind": "WatchRule",
@@ -206,6 +206,19 @@ fn make_trouble(cluster: &Cluster) {
             "insecureSkipTLSVerify": true,
         },
     }));
+    // A deletion that is held back.
+    let in_shop = ["-n", "metrics-shop"];
+    let never = r#"{"spec":{"prune":{"mode":"Never"}}}"#;
+    let patch = [
+        "patch",
+        "gitdestination",
+        "mirror",
+        "--type=merge",
+        "-p",
+        never,
+    ];
+    cluster.kubectl(&[&in_shop[..], &patch].concat());
+    cluster.kubectl(&[&in_shop[..], &["delete", "configmap", "map-7"]].concat());
     write_to_the_folder_of_somebody_else(cluster);
     for address in cluster.serving("/process-validating-webhook") {
         if let Ok(mut stranger) = TcpStream::connect(address) {

@@ -51,6 +51,8 @@ on_every_transport! {
 fn an_empty_repository_gets_its_first_commit(transport: Transport) {
     let server = Server::start(transport);
     let mut mirror = server.mirror("main");
+    mirror.reach().unwrap();
+    assert_eq!(mirror.tip(), None, "nothing is fetched");
     assert_eq!(mirror.fetch().unwrap(), Tip::Empty);
     assert!(mirror.snapshot(&folder("live")).unwrap().is_empty());
     let files = [("live/a.yaml", Some("a\n")), ("live/b/c.yaml", Some("c\n"))];
@@ -349,12 +351,13 @@ fn a_repository_that_does_not_exist_is_named(transport: Transport) {
     let mut server = Server::start(transport);
     server.url = server.url.replace("r.git", "nothing.git");
     let mut mirror = server.mirror("main");
-    let error = mirror.fetch().unwrap_err();
-    let FetchError::Remote(failure @ RemoteFailure::Unreachable { cause, .. }) = &error else {
-        panic!("{error:?}")
-    };
-    assert_eq!(*cause, UnreachableCause::NotFound, "{error}");
-    assert!(!failure.is_transient());
+    for error in [mirror.reach().unwrap_err(), mirror.fetch().unwrap_err()] {
+        let FetchError::Remote(failure @ RemoteFailure::Unreachable { cause, .. }) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(*cause, UnreachableCause::NotFound, "{error}");
+        assert!(!failure.is_transient());
+    }
 }
 
 fn pushing_the_same_commits_twice_is_harmless(transport: Transport) {

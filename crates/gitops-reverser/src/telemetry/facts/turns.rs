@@ -1,6 +1,6 @@
 //! Who may write.
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Fact;
 use crate::telemetry::labels::{BranchLabels, DestinationLabels, WorkerLabels};
@@ -15,7 +15,9 @@ impl Fact for StandingBy {
         info!("standing by: another replica may lead");
     }
 
-    fn count(&self, _: &Metrics) {}
+    fn count(&self, metrics: &Metrics) {
+        metrics.leader.set(0);
+    }
 }
 
 /// This replica leads.
@@ -27,7 +29,23 @@ impl Fact for Leading {
         info!("leading");
     }
 
-    fn count(&self, _: &Metrics) {}
+    fn count(&self, metrics: &Metrics) {
+        metrics.leader.set(1);
+    }
+}
+
+/// There is no election: this replica is the only one.
+#[derive(Debug)]
+pub struct LeadingAlone;
+
+impl Fact for LeadingAlone {
+    fn log(&self) {
+        debug!("leading without an election");
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        metrics.leader.set(1);
+    }
 }
 
 /// A lease could be neither taken nor renewed; it is tried again.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use reverser_git::CommitId;
-use tracing::{debug, info, warn};
+use tracing::{debug, info, trace, warn};
 
 use super::Fact;
-use crate::telemetry::labels::{BranchLabels, DestinationLabels, TypeLabels};
+use crate::telemetry::labels::{BranchLabels, DestinationLabels, NotReadyLabels, TypeLabels};
 use crate::telemetry::metrics::Metrics;
 
 /// The remote has confirmed a commit.
@@ -214,4 +214,40 @@ impl Fact for StatusNotWritten<'_> {
     }
 
     fn count(&self, _: &Metrics) {}
+}
+
+/// So many objects of one of our own kinds are not Ready for one reason; none means no more.
+#[derive(Debug)]
+pub struct ObjectsNotReady<'a> {
+    /// The kind.
+    pub kind: &'static str,
+    /// The reason.
+    pub reason: &'a str,
+    /// How many.
+    pub objects: usize,
+}
+
+impl Fact for ObjectsNotReady<'_> {
+    fn log(&self) {
+        let Self {
+            kind,
+            reason,
+            objects,
+        } = self;
+        trace!(kind, reason, objects, "not ready");
+    }
+
+    fn count(&self, metrics: &Metrics) {
+        let labels = NotReadyLabels::new(self.kind, self.reason);
+        let family = &metrics.objects_not_ready;
+        match i64::try_from(self.objects) {
+            Ok(0) => {
+                family.remove(&labels);
+            }
+            Ok(objects) => {
+                family.get_or_create(&labels).set(objects);
+            }
+            Err(_more_than_any_cluster_has) => {}
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use reverser_core::commit_message::Installation;
 use reverser_core::object_key::ObjectKey;
-use reverser_core::plan::{Operations, PruneMode};
+use reverser_core::plan::Operations;
 use reverser_core::scope::{Listed, Listing, ScopeKey};
 use reverser_git::{BranchName, CancelToken, Git, RemoteUrl, Scheme};
 

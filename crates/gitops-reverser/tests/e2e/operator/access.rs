@@ -44,6 +44,7 @@ fn both_policies_must_let_a_rule_in_and_revocation_keeps_its_files() {
             }
         })
     };
+    world.await_stalled(&["-n", &guest, "watchrule/guest"], "AccessDenied");
     let message = await_rule("False", "AccessDenied");
     assert!(
         message.contains("GitDestination") && message.contains("namespacedRules"),

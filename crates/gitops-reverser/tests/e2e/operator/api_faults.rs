@@ -126,6 +126,9 @@ fn whatever_the_api_server_answers_nothing_goes_that_exists_and_all_is_followed_
         change_all(&world, &mut deleted, round);
         let message = world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
         assert!(message.contains("configmaps"), "{message}");
+        let message = world.await_reconciling(&["watchrule/maps"], "ScopeUnknown");
+        assert!(message.contains("configmaps"), "{message}");
+        world.await_ready("watchrule/quotas", "True", "Watching");
         // What can be read is followed meanwhile.
         world.apply(&quota(&world, round));
         world.await_equal_of("resourcequotas", &quotas(&world));
@@ -200,8 +203,9 @@ fn a_rule_that_goes_while_its_first_list_is_running_takes_its_files_along() {
         proxy.fault("/configmaps", Fault::Hang, ALWAYS);
         world.run();
         await_question(&proxy, before);
-        // The rule itself was read.
-        world.await_ready("watchrule/rule", "True", "Watching");
+        // The rule itself was read, and waits for its list.
+        let message = world.await_reconciling(&["watchrule/rule"], "Progressing");
+        assert!(message.contains("v1/configmaps"), "{message}");
         if deletes {
             world.kubectl(&["delete", "watchrule", "rule"]);
         } else {

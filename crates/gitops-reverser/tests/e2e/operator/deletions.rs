@@ -1,6 +1,6 @@
 //! What limits deletions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::installation::{Installation, soon};
 use super::oracle::Expected;
@@ -19,6 +19,40 @@ fn mirrored_and_stopped(name: &str, count: usize) -> Installation {
     world
 }
 
+/// Waits until status says that so many deletions are held back, and why.
+#[track_caller]
+fn await_held_back(world: &Installation, files: usize, why: &str) {
+    soon(&format!("{files} deletions that are held back"), || {
+        let seen = world.kubectl(&["get", "gitdestination", "prod", "-o", "json"]);
+        let status = &serde_json::from_str::<Value>(&seen).unwrap()["status"];
+        let message = |type_: &str| {
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let found = conditions.find(|condition| condition["type"] == type_);
+            let message = found.and_then(|condition| condition["message"].as_str());
+            message.unwrap_or_default().to_owned()
+        };
+        let summary = message("Ready");
+        let told = if files == 0 {
+            status["heldBackDeletions"].is_null()
+                && message("DeletionsHeldBack").is_empty()
+                && !summary.contains("held back")
+        } else {
+            let noun = if files == 1 { "file" } else { "files" };
+            status["heldBackDeletions"] == files
+                && message("DeletionsHeldBack").contains(why)
+                && summary.ends_with(&format!("and {files} {noun} whose deletion is held back"))
+        };
+        told.then_some(()).ok_or(status.to_string())
+    });
+    let metric = "gitopsreverser_repo_branch_deletions_held_back{";
+    soon("the metric", || {
+        let text = world.scrape();
+        let mut lines = text.lines().filter(|line| line.starts_with(metric));
+        let told = lines.any(|line| line.ends_with(&format!("}} {files}")));
+        told.then_some(()).ok_or(text)
+    });
+}
+
 #[test]
 fn a_cap_lets_so_many_files_go_in_each_cycle_in_the_order_of_their_paths() {
     let mut world = mirrored_and_stopped("cap", 250);
@@ -31,6 +65,7 @@ fn a_cap_lets_so_many_files_go_in_each_cycle_in_the_order_of_their_paths() {
     world.await_file("stays", "value: x");
     world.assert_quiet();
     assert_eq!(world.names().len(), 251, "a cap of zero deletes nothing");
+    await_held_back(&world, 250, "--deletes-cap-per-cycle");
     let before = world.commits();
     world.stop();
 
@@ -38,6 +73,7 @@ fn a_cap_lets_so_many_files_go_in_each_cycle_in_the_order_of_their_paths() {
     world.run();
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     assert_eq!(world.commits(), before + 3);
+    await_held_back(&world, 0, "");
     // In the order of their paths, a hundred at a time.
     let cycles: Vec<String> = world.repository.history("main")[..3]
         .iter()
@@ -114,6 +150,7 @@ fn prune_modes_keep_what_was_not_seen_to_go() {
     world.await_file("fresh", "value: x");
     world.assert_quiet();
     assert_eq!(world.names().len(), 4, "its deletion was not seen");
+    await_held_back(&world, 1, "spec.prune.mode is OnEvent");
     world.kubectl(&["delete", "configmap", "object-001"]);
     world.await_names(&["fresh", "object-000", "object-002"]);
     world.apply(&never);
@@ -128,6 +165,11 @@ fn prune_modes_keep_what_was_not_seen_to_go() {
     world.kubectl(&["delete", "configmap", "object-002"]);
     world.assert_quiet();
     assert_eq!(world.names(), ["fresh", "object-000", "object-002"]);
+    await_held_back(&world, 2, "spec.prune.mode is Never");
+    // One of them comes back.
+    world.apply(&world.config_map("object-000", "back"));
+    world.await_file("object-000", "value: back");
+    await_held_back(&world, 1, "spec.prune.mode is Never");
 }
 
 #[test]

@@ -60,13 +60,13 @@ fn destinations_on_other_branches_and_in_other_folders_do_not_leak() {
 #[test]
 fn of_two_overlapping_folders_the_younger_is_refused_until_it_moves() {
     let world = Installation::start("overlap");
-    world.await_ready("gitdestination/prod", "False", "NoRules");
+    world.await_ready("gitdestination/prod", "True", "NoRules");
     // Of the same second, the first by name counts as the older.
     world.apply(&world.destination("within", "clusters/prod/inner", &json!({})));
     let message = world.await_ready("gitdestination/within", "False", "FolderOverlap");
     assert!(message.contains("prod"), "{message}");
     world.apply(&world.destination("within", "clusters/within", &json!({})));
-    world.await_ready("gitdestination/within", "False", "NoRules");
+    world.await_ready("gitdestination/within", "True", "NoRules");
 }
 
 #[test]

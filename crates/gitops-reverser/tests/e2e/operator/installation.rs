@@ -406,6 +406,45 @@ impl Installation {
         })
     }
 
+    /// Waits until an object says that somebody has to do something, for this reason.
+    #[track_caller]
+    pub(crate) fn await_stalled(&self, of: &[&str], reason: &str) -> String {
+        self.await_summary(of, &[("Ready", "False"), ("Stalled", "True")], reason)
+    }
+
+    /// Waits until an object says that it is at work, for this reason.
+    #[track_caller]
+    pub(crate) fn await_reconciling(&self, of: &[&str], reason: &str) -> String {
+        self.await_summary(of, &[("Ready", "False"), ("Reconciling", "True")], reason)
+    }
+
+    /// Waits until the conditions that kstatus knows are these; gives their message.
+    #[track_caller]
+    fn await_summary(&self, of: &[&str], wanted: &[(&str, &str)], reason: &str) -> String {
+        let read = ["get", "-o", "jsonpath={.status.conditions}"];
+        soon(&format!("{of:?} {wanted:?} {reason}"), || {
+            let seen = self.kubectl(&[&read[..], of].concat());
+            let conditions: Vec<Value> = serde_json::from_str(&seen).unwrap_or_default();
+            let text =
+                |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+            let known = ["Ready", "Reconciling", "Stalled"];
+            let summary: Vec<(String, String, String)> = conditions
+                .iter()
+                .filter(|one| known.contains(&&*text(one, "type")))
+                .map(|one| (text(one, "type"), text(one, "status"), text(one, "reason")))
+                .collect();
+            let wanted = wanted.iter().map(|(type_, status)| {
+                let [type_, status, reason] = [*type_, *status, reason].map(str::to_owned);
+                (type_, status, reason)
+            });
+            if summary == wanted.collect::<Vec<_>>() {
+                Ok(text(&conditions[0], "message"))
+            } else {
+                Err(seen)
+            }
+        })
+    }
+
     /// What `/metrics` would say.
     pub(crate) fn scrape(&self) -> String {
         let mut text = String::new();

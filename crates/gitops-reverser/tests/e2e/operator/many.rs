@@ -131,3 +131,50 @@ fn rules_of_several_tenants_on_one_type_share_one_watch() {
         reads.len()
     );
 }
+
+#[test]
+fn types_over_the_limit_are_named_on_the_rule_and_their_files_stay() {
+    let mut world = Installation::prepare("over-limit");
+    world.apply(&world.config_map("web", "x"));
+    world.kubectl(&["create", "quota", "limit", "--hard=pods=3"]);
+    world.apply(&world.rule("a-maps", &json!([{"resources": ["configmaps"]}])));
+    world.apply(&world.rule("b-quotas", &json!([{"resources": ["resourcequotas"]}])));
+    world.run();
+    let quotas =
+        Expected::new("", "v1", "resourcequotas", "ResourceQuota").within(&world.namespace);
+    let maps = Expected::config_maps(&world.namespace);
+    world.await_mirror(&[maps.clone(), quotas.clone()]);
+    world.stop();
+
+    world.kubectl(&["delete", "quota", "limit"]);
+    world.settings.routing.max_types = 1;
+    world.run();
+    let over = |world: &Installation| {
+        let read = |what: &str| world.kubectl(&["get", "watchrule", "b-quotas", "-o", what]);
+        let over = r#"jsonpath={.status.conditions[?(@.type=="TypesOverLimit")].message}"#;
+        (read(over), read("jsonpath={.status.watchedTypes}"))
+    };
+    soon("the type over the limit", || {
+        let (over, watched) = over(&world);
+        let named = over == "v1/resourcequotas: over --discovery-max-types, their files stay";
+        let told = named && watched == "0";
+        told.then_some(()).ok_or(format!("{over} {watched}"))
+    });
+    world.apply(&world.config_map("web", "followed"));
+    world.await_file("web", "value: followed");
+    assert!(
+        world
+            .files()
+            .keys()
+            .any(|path| path.ends_with("/limit.yaml"))
+    );
+    world.stop();
+
+    world.settings.routing.max_types = 300;
+    world.run();
+    world.await_mirror(&[maps, quotas]);
+    soon("no type over the limit", || match over(&world) {
+        (over, watched) if over.is_empty() && watched == "1" => Ok(()),
+        seen => Err(format!("{seen:?}")),
+    });
+}

@@ -206,17 +206,19 @@ fn without_ingestion_specs_are_checked_and_nothing_is_written() {
 }
 
 #[test]
-fn whoever_waits_until_a_destination_is_ready_finds_everything_in_git() {
+fn whoever_waits_until_rule_and_destination_are_ready_finds_everything_in_git() {
     let world = Installation::start("wait");
     world.apply(&world.config_map("web", "one"));
-    let message = world.await_ready("gitdestination/prod", "False", "NoRules");
+    let message = world.await_ready("gitdestination/prod", "True", "NoRules");
     assert!(message.contains("WatchRule"), "{message}");
     world.apply(&world.rule("rule", &json!([{"resources": ["configmaps", "services"]}])));
-    let ready = ["--for=condition=Ready", "--timeout=120s"];
-    world.kubectl(&[&["wait", "gitdestination/prod"], &ready[..]].concat());
+    let ready = ["--for=condition=Ready", "--timeout=180s"];
+    // Before the rule is seen the destination has nothing to do, and is Ready.
+    let both = ["wait", "watchrule/rule", "gitdestination/prod"];
+    world.kubectl(&[&both[..], &ready].concat());
     assert_eq!(world.names(), ["web"]);
 
     world.kubectl(&["delete", "watchrule/rule"]);
     world.await_names(&[]);
-    world.await_ready("gitdestination/prod", "False", "NoRules");
+    world.await_ready("gitdestination/prod", "True", "NoRules");
 }

@@ -30,13 +30,13 @@ fn what_is_wrong_with_a_repository_is_said_and_its_repair_noticed() {
     world.apply(&world.config_map("web", "x"));
     world.apply(&world.rule("rule", &json!([{"resources": ["configmaps"]}])));
     world.run();
-    world.await_ready("gitrepoconfig/repo", "False", "SecretNotFound");
-    let message = world.await_ready("gitdestination/prod", "False", "SecretNotFound");
+    world.await_stalled(&["gitrepoconfig/repo"], "SecretNotFound");
+    let message = world.await_stalled(&["gitdestination/prod"], "SecretNotFound");
     assert!(message.contains("access"), "{message}");
 
     world.apply(&secret(&world, "wrong"));
-    world.await_ready("gitrepoconfig/repo", "False", "CredentialsRefused");
-    let message = world.await_ready("gitdestination/prod", "False", "CredentialsRefused");
+    world.await_stalled(&["gitrepoconfig/repo"], "CredentialsRefused");
+    let message = world.await_stalled(&["gitdestination/prod"], "CredentialsRefused");
     assert!(!message.contains("wrong"), "{message}");
 
     world.apply(&secret(&world, "right"));
@@ -45,11 +45,56 @@ fn what_is_wrong_with_a_repository_is_said_and_its_repair_noticed() {
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
 
     world.apply(&world.repo("repo", &with_secret("nothing.git")));
-    world.await_ready("gitrepoconfig/repo", "False", "Unreachable");
-    world.await_ready("gitdestination/prod", "False", "Unreachable");
+    world.await_reconciling(&["gitrepoconfig/repo"], "Unreachable");
+    world.await_reconciling(&["gitdestination/prod"], "Unreachable");
     world.apply(&world.repo("repo", &with_secret("repo.git")));
     world.await_ready("gitrepoconfig/repo", "True", "Reachable");
     world.await_ready("gitdestination/prod", "True", "InSync");
+}
+
+#[test]
+fn a_repository_that_nobody_writes_to_is_asked_whether_it_can_be_reached() {
+    let mut world = Installation::prepare("reach-alone");
+    world.kubectl(&["delete", "gitdestination", "prod"]);
+    let server = HttpFront::start(world.folder.path());
+    // reverser:right
+    server.require(&["Basic cmV2ZXJzZXI6cmlnaHQ="]);
+    let with_secret =
+        |name: &str| json!({"repoUrl": server.url(name), "secretRef": {"name": "access"}});
+    let repo = ["gitrepoconfig/repo"];
+    world.apply(&world.repo("repo", &with_secret("repo.git")));
+    world.run();
+    let message = world.await_stalled(&repo, "SecretNotFound");
+    assert!(message.contains("access"), "{message}");
+    world.apply(&secret(&world, "wrong"));
+    let message = world.await_stalled(&repo, "CredentialsRefused");
+    assert!(!message.contains("wrong"), "{message}");
+    world.apply(&secret(&world, "right"));
+    world.await_ready(repo[0], "True", "Reachable");
+    world.apply(&world.repo("repo", &with_secret("nothing.git")));
+    world.await_reconciling(&repo, "Unreachable");
+    world.apply(&world.repo("repo", &with_secret("repo.git")));
+    world.await_ready(repo[0], "True", "Reachable");
+
+    // A destination has nothing to do before rules refer to it.
+    world.apply(&world.destination("prod", "clusters/prod", &json!({})));
+    let message = world.await_ready("gitdestination/prod", "True", "NoRules");
+    assert!(message.contains("WatchRule"), "{message}");
+    world.apply(&secret(&world, "wrong"));
+    world.await_stalled(&repo, "CredentialsRefused");
+    world.await_stalled(&["gitdestination/prod"], "CredentialsRefused");
+
+    // Writing is suspended, and the repository cannot be reached all the same.
+    let suspended = json!({"suspend": true});
+    world.apply(&world.destination("prod", "clusters/prod", &suspended));
+    world.await_stalled(&["gitdestination/prod"], "Suspended");
+    world.await_stalled(&repo, "CredentialsRefused");
+    world.apply(&secret(&world, "right"));
+    world.await_ready(repo[0], "True", "Reachable");
+    world.apply(&secret(&world, "wrong"));
+    world.await_stalled(&repo, "CredentialsRefused");
+    world.await_stalled(&["gitdestination/prod"], "Suspended");
+    assert_eq!(world.commits(), 0);
 }
 
 #[test]

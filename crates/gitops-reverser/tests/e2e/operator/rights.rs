@@ -127,8 +127,12 @@ fn a_right_that_is_taken_away_while_running_is_noticed_and_files_stay() {
     world.await_ready("gitdestination/prod", "True", "InSync");
 
     world.kubectl(&["delete", "rolebinding", "reader"]);
-    let message = world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
+    let message = world.await_stalled(&["gitdestination/prod"], "ScopeUnknown");
     assert!(message.contains("configmaps"), "{message}");
+    let message = world.await_stalled(&["watchrule/rule"], "ScopeUnknown");
+    let named = format!("v1/configmaps in namespace {own}: 403");
+    assert!(message.contains(&named), "{message}");
+    assert!(message.contains("rbac.customRules"), "{message}");
     world.kubectl(&["delete", "configmap", "web"]);
     world.assert_quiet();
     world.await_names(&["api", "web"]);
@@ -136,6 +140,7 @@ fn a_right_that_is_taken_away_while_running_is_noticed_and_files_stay() {
     world.kubectl(&["delete", "role", "reader"]);
     let_read(&world, &user, &own);
     world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_ready("watchrule/rule", "True", "Watching");
     world.await_names(&["api"]);
 }
 
@@ -161,8 +166,13 @@ fn what_may_not_be_read_everywhere_is_read_namespace_by_namespace() {
     object["metadata"]["namespace"] = json!(closed);
     world.apply(&object);
     world.apply(&world.guest_rule(&closed, &json!([{"resources": ["configmaps"]}])));
-    let message = world.await_ready("gitdestination/prod", "False", "ScopeUnknown");
+    let message = world.await_stalled(&["gitdestination/prod"], "ScopeUnknown");
     assert!(message.contains("configmaps"), "{message}");
+    let message = world.await_stalled(&["-n", &closed, "watchrule/guest"], "ScopeUnknown");
+    assert!(message.contains(&closed), "{message}");
+    // What may be read for the other rule is followed.
+    let message = world.await_ready("watchrule/rule", "True", "Watching");
+    assert_eq!(message, "objects of 1 type are followed");
     world.apply(&world.config_map("web", "three"));
     world.await_file("web", "value: three");
 

@@ -84,9 +84,10 @@ fn a_destination_that_redacts_has_secrets_that_another_one_was_sent_before() {
     world.apply(&world.rule_to("late", "late", &secrets));
     world.kubectl(&[
         "wait",
+        "watchrule/late",
         "gitdestination/late",
         "--for=condition=Ready",
-        "--timeout=120s",
+        "--timeout=180s",
     ]);
     let path = format!("core/v1/secrets/{}/db.yaml", world.namespace);
     let late = world.files_of("main", "clusters/late/");

@@ -89,7 +89,7 @@ fn what_is_unknown_is_named_with_the_reason() {
 #[test]
 fn a_watcher_sees_what_changes_until_it_is_stopped() {
     let installation = Installation::start("watching");
-    installation.await_ready("gitdestination/prod", "False", "NoRules");
+    installation.await_ready("gitdestination/prod", "True", "NoRules");
     let world = world_of(&installation);
     let arguments = ["status", "--watch", "-n", &installation.namespace];
     let terminal = OnTerminal::start(world.binary(&arguments));

@@ -180,6 +180,7 @@ impl Bench {
             acknowledged: None,
             marked: MarkedFolder::default(),
             suspend: false,
+            repo_generation: None,
             push: PushSettings {
                 max_wait: None,
                 max_files: None,
