@@ -280,6 +280,17 @@ impl Dispatcher {
         effects
     }
 
+    /// Whether everything is known of a scope.
+    #[must_use]
+    pub fn knows(&self, scope: &Scope) -> bool {
+        let key = ScopeKey {
+            type_key: scope.type_key.clone(),
+            namespace: scope.namespace.clone(),
+        };
+        let state = self.types.get(&scope.type_key);
+        state.is_some_and(|state| state.complete.contains(&key))
+    }
+
     /// How many scopes could not be listed completely.
     #[must_use]
     pub fn unknown_scopes(&self) -> usize {

@@ -436,10 +436,19 @@ impl Operator {
             &observation,
             Observation::Lost { .. } | Observation::Listed(_)
         );
+        let expired = matches!(
+            &observation,
+            Observation::Lost {
+                reason: LossReason::Expired,
+                ..
+            }
+        );
+        // A list follows at once where a watch has expired: what it finds is told, or why it fails.
+        let is_brief = expired && self.dispatcher.knows(&scope);
         let effects = self.dispatcher.observe(&scope, observation);
         let unreadable = |effect: &Effect| matches!(effect, Effect::Unreadable(..));
         if changes_knowledge || effects.iter().any(unreadable) {
-            self.knowledge_changed = true;
+            self.knowledge_changed |= !is_brief;
             self.progress.set_unknown(self.dispatcher.unknown_scopes());
         }
         follows.push((effects, live.then_some(at)));
@@ -509,6 +518,7 @@ impl Operator {
         });
         self.act(effects).await;
         self.watch_what_is_needed().await;
+        self.progress.set_unknown(self.dispatcher.unknown_scopes());
         let (configuration, routing) = (self.configuration.clone(), self.routing.clone());
         let (rounds, scopes) = (self.dispatcher.rounds(), self.dispatcher.rule_scopes());
         let asked = self.probes.ask(probing::unused(&configuration, &routing));

@@ -408,7 +408,8 @@ impl Writer {
             End::Done => {
                 self.failures = 0;
                 self.moves = 0;
-                self.must_fetch = false;
+                // Another repository may have been described while it ran.
+                self.must_fetch = self.attempted != self.repo_state;
                 self.not_before = None;
                 self.take_results(jobs);
                 self.is_content();

@@ -353,7 +353,11 @@ pub fn plan<'t>(
             });
             continue;
         }
-        plan.held_by_mode += usize::from(proof.is_some());
+        // Objects that are merely not selected any more are not gone.
+        let is_gone = proof.is_some_and(|proof| {
+            !matches!(proof, DeleteProof::Deselected | DeleteProof::RuleDeleted)
+        });
+        plan.held_by_mode += usize::from(is_gone);
         plan.unproven += 1;
         if !proofs.needed.contains(&identity.type_key) {
             *plan.unselected.entry(identity.type_key).or_default() += 1;

@@ -66,9 +66,12 @@ pub(super) fn unused(configuration: &Configuration, routing: &Routing) -> BTreeM
 
 impl Probes {
     pub(super) fn new(access: Option<AccessTo>, settings: &OperatorSettings) -> Self {
-        let folder = settings.work_dir.join("probes");
-        // What one left behind that was killed.
-        let _ = std::fs::remove_dir_all(&folder);
+        let folder = format!(".gitops-reverser-probes-{}", std::process::id());
+        let folder = settings.work_dir.join(folder);
+        if access.is_some() {
+            // What one of that number left behind that was killed.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
         let (answers_tx, answers) = mpsc::unbounded_channel();
         Self {
             access,

@@ -350,6 +350,9 @@ impl DestinationState {
     pub(super) fn waiting_files(&self) -> usize {
         if self.compared {
             self.waiting.max(self.unconfirmed.count())
+        } else if self.destination.suspend {
+            // Nobody has looked at the branch, and nobody is to.
+            0
         } else {
             self.wanted.len()
         }

@@ -218,6 +218,12 @@ fn make_trouble(cluster: &Cluster) {
         never,
     ];
     cluster.kubectl(&[&in_shop[..], &patch].concat());
+    let generation = ["-o", "jsonpath={.metadata.generation}"];
+    let get = [&in_shop[..], &["get", "gitdestination/mirror"], &generation];
+    let generation = cluster.kubectl(&get.concat());
+    let seen = format!("--for=jsonpath={{.status.observedGeneration}}={generation}");
+    let wait = ["wait", "gitdestination/mirror", &seen, "--timeout=120s"];
+    cluster.kubectl(&[&in_shop[..], &wait].concat());
     cluster.kubectl(&[&in_shop[..], &["delete", "configmap", "map-7"]].concat());
     write_to_the_folder_of_somebody_else(cluster);
     for address in cluster.serving("/process-validating-webhook") {

@@ -320,6 +320,18 @@ const BOILERPLATE: &[&str] = &[
 /// Longer texts do not fit into a status.
 const MAX: usize = 1000;
 
+/// A failure that is the same each time is told once: how long it took is no news.
+fn without_time(line: &str) -> String {
+    let time = line.split_once(" after ").and_then(|(before, rest)| {
+        let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let after = unit
+            .strip_prefix(" ms")
+            .or_else(|| unit.strip_prefix(" milliseconds"))?;
+        (unit.len() < rest.len()).then(|| format!("{before}{after}"))
+    });
+    time.unwrap_or_else(|| line.to_owned())
+}
+
 /// What was said, on one line and of bearable length, for status and logs.
 pub(crate) fn summary(stderr: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -331,6 +343,7 @@ pub(crate) fn summary(stderr: &str) -> String {
             .unwrap_or(&line)
             .trim()
             .to_owned();
+        let line = without_time(&line);
         if !line.is_empty() && !BOILERPLATE.iter().any(|text| line.starts_with(text)) {
             lines.push(line);
         }

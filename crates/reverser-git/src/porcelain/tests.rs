@@ -262,6 +262,14 @@ fn what_is_shown_is_one_line_of_bearable_length() {
          fatal: Could not read from remote repository."
     );
     assert_eq!(summary(""), "no reason was given");
+    // The same failure is the same text, however long it took.
+    for time in ["after 0 ms", "after 131 ms"] {
+        assert_eq!(
+            summary(&format!("Failed to connect to git port 1 {time}: Couldn't")),
+            "Failed to connect to git port 1: Couldn't"
+        );
+    }
+    assert_eq!(summary("refused after 3 tries"), "refused after 3 tries");
     let long = summary(&"ä".repeat(2000));
     assert!(long.len() <= 1003 && long.ends_with('…'));
     assert_eq!(summary("remote: \u{1b}[31mred\u{1b}[0m"), "[31mred[0m");
