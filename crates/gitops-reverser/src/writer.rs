@@ -196,7 +196,10 @@ impl Writer {
             }
         }
         self.last_attempts().await;
-        if let Some(lease) = self.lease.take() {
+        // Another replica may hold it by now, under the same name.
+        if !self.settings.cut_off.is_cancelled()
+            && let Some(lease) = self.lease.take()
+        {
             lease.release().await;
         }
         if self.destinations.is_empty() {

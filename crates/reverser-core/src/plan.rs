@@ -393,6 +393,14 @@ impl Proofs {
         prunable.is_some_and(|prunable| !prunable.fits(identity.namespace.as_deref()))
     }
 
+    /// Whether lists show which files may go there, without anything being known of them one by one.
+    #[must_use]
+    pub fn show(&self, type_key: &TypeKey, namespace: Option<&str>) -> bool {
+        let prunable = self.deletable.get(type_key);
+        prunable.is_some_and(|prunable| prunable.allows(namespace))
+            && self.complete.covers(type_key, namespace)
+    }
+
     /// Why a file that nobody wants may go.
     fn of(&self, path: &RepoPath, identity: &PathIdentity) -> Option<DeleteProof> {
         if let Some(proof) = self.of_file.get(path) {
@@ -405,13 +413,7 @@ impl Proofs {
         {
             return Some(DeleteProof::TypeGone);
         }
-        let lacks = |type_key: &TypeKey| {
-            let namespace = identity.namespace.as_deref();
-            self.deletable
-                .get(type_key)
-                .is_some_and(|prunable| prunable.allows(namespace))
-                && self.complete.covers(type_key, namespace)
-        };
+        let lacks = |type_key: &TypeKey| self.show(type_key, identity.namespace.as_deref());
         // All versions of a resource show the same objects: where the file's own is not followed
         // any more, the list of another one tells as much.
         let absent = if self.needed.contains(type_key) {

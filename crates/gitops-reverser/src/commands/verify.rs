@@ -20,7 +20,7 @@ use crate::configuration::Trouble;
 use crate::http::Readiness;
 use crate::identity::Id;
 use crate::operator::Parts;
-use crate::routing::{Configuration, Destination, RoutingOptions, Target};
+use crate::routing::{Configuration, Destination, OwnKind, RoutingOptions, Target};
 use crate::status::Statuses;
 use crate::telemetry::{Telemetry, metrics};
 use crate::terminal::cluster::Cluster;
@@ -264,6 +264,10 @@ fn only(id: &Id, all: &Configuration) -> Result<Configuration, Complaint> {
     one.cluster_rules.retain(|_, rule| {
         let reference = &rule.spec.destination_ref;
         reference.namespace == id.namespace && reference.name == id.name
+    });
+    one.unreadable.retain(|(kind, _), unreadable| {
+        let is_rule = matches!(kind, OwnKind::WatchRule | OwnKind::ClusterRule);
+        !is_rule || unreadable.destination.as_ref() == Some(id)
     });
     Ok(one)
 }

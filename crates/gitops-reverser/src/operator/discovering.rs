@@ -48,18 +48,27 @@ struct Followed {
     known: Option<BTreeMap<String, i64>>,
     /// Whoever may not list them is told so, and not again.
     refused: bool,
+    /// Whether it is not known what came and went since.
+    in_the_dark: bool,
 }
 
 impl Followed {
-    /// What is known stays known over a failure, which a new list follows; but not for somebody who may
-    /// not list them any more, and hears of no new ones.
+    /// What is known stays known over a failure, because all that was missed follows. Who may not look
+    /// any more knows nothing until something is heard again.
     fn fail(&mut self, error: &watcher::Error) {
+        use watcher::Error::{InitialListFailed, WatchStartFailed};
         self.refused = true;
-        if let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error
+        if let InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status)) = error
             && matches!(status.code, 401 | 403)
         {
-            self.known = None;
+            self.in_the_dark = true;
         }
+    }
+
+    /// All of them, unless some may have come since.
+    fn all(&self) -> Option<&BTreeMap<String, i64>> {
+        self.known.as_ref().filter(|_| !self.in_the_dark)
     }
 
     fn take<K>(&mut self, event: watcher::Event<K>, fact: fn(&K) -> i64)
@@ -67,6 +76,7 @@ impl Followed {
         K: kube::ResourceExt,
     {
         use watcher::Event;
+        self.in_the_dark &= matches!(event, Event::Init | Event::InitApply(_));
         match event {
             Event::Init => self.listing.clear(),
             Event::InitApply(object) => {
@@ -141,7 +151,7 @@ impl Defining {
                 Some(((group.to_owned(), resource.to_owned()), *generation))
             })
             .collect();
-        let definitions = self.crds.known.as_ref().zip(self.services.known.as_ref());
+        let definitions = self.crds.all().zip(self.services.all());
         let definitions = definitions.map(|(_, services)| {
             let served = catalogue.iter().map(|served| {
                 let key = &served.key;
@@ -274,5 +284,35 @@ mod tests {
             assert!((0.8 * seconds..=1.2 * seconds).contains(&wait), "{wait}");
         }
         assert_eq!(wait_after(9, FIRST_WAIT), FIRST_WAIT);
+    }
+
+    #[test]
+    fn who_may_not_look_any_more_does_not_know_what_there_is_until_something_is_heard() {
+        use k8s_openapi::api::core::v1::ConfigMap;
+        let one = |name: &str| ConfigMap {
+            metadata: kube::core::ObjectMeta {
+                name: Some(name.to_owned()),
+                ..kube::core::ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        };
+        let failed = |code| {
+            let status = kube::core::Status::failure("no", "No").with_code(code);
+            watcher::Error::WatchStartFailed(kube::Error::Api(status.boxed()))
+        };
+        let mut followed = Followed::default();
+        let take = |followed: &mut Followed, event| followed.take(event, |_: &ConfigMap| 1);
+        take(&mut followed, watcher::Event::Apply(one("early")));
+        assert_eq!(followed.all(), None, "one is not all");
+        take(&mut followed, watcher::Event::Init);
+        take(&mut followed, watcher::Event::InitApply(one("a")));
+        take(&mut followed, watcher::Event::InitDone);
+        assert_eq!(followed.all().map(BTreeMap::len), Some(1));
+        followed.fail(&failed(500));
+        assert_eq!(followed.all().map(BTreeMap::len), Some(1));
+        followed.fail(&failed(403));
+        assert_eq!(followed.all(), None);
+        take(&mut followed, watcher::Event::Apply(one("b")));
+        assert_eq!(followed.all().map(BTreeMap::len), Some(2));
     }
 }

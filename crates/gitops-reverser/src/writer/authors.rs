@@ -162,16 +162,20 @@ impl Attempt {
 
     /// Tries a change that is refused once more with the operator as its author: some servers say
     /// nothing that could be understood.
-    pub(super) fn passes_without_author(&mut self, part: &Part) -> Result<bool, Refusal> {
+    pub(super) fn push_without_author(
+        &mut self,
+        part: &Part,
+        refusal: reverser_git::Refusal,
+    ) -> Result<Tried, Refusal> {
         let before = self.jobs[part.job].refused_authors.clone();
         if !self.refuse_author(part, "the server takes the change only without its author") {
-            return Ok(false);
+            return Ok(Tried::Refused(refusal));
         }
-        let passed = matches!(self.push(std::slice::from_ref(part))?, Tried::Written);
-        if !passed {
+        let tried = self.push(std::slice::from_ref(part))?;
+        if !matches!(tried, Tried::Written) {
             self.jobs[part.job].refused_authors = before;
         }
-        Ok(passed)
+        Ok(tried)
     }
 
     /// Remembers that an author is refused; tells whether that is news.

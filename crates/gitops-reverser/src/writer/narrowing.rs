@@ -106,19 +106,20 @@ impl Attempt {
                     .deletes
                     .retain(|delete| delete.proof() != DeleteProof::Moved);
             }
-            match self.push(std::slice::from_ref(&part))? {
+            let mut tried = self.push(std::slice::from_ref(&part))?;
+            if part.is_single()
+                && let Tried::Refused(refusal) = &tried
+                && depends_on_content(refusal.kind)
+                && !names_content(refusal.kind)
+            {
+                tried = self.push_without_author(&part, refusal.clone())?;
+            }
+            match tried {
                 Tried::Written => passed = true,
                 Tried::Moved => return Ok(Tried::Moved),
                 Tried::NotOurTurn => return Ok(Tried::NotOurTurn),
                 Tried::Refused(refusal) if depends_on_content(refusal.kind) => {
                     sentence.clone_from(&refusal.reason);
-                    if part.is_single()
-                        && !names_content(refusal.kind)
-                        && self.passes_without_author(&part)?
-                    {
-                        passed = true;
-                        continue;
-                    }
                     divide(part, &refusal, &mut open, &mut singles);
                 }
                 Tried::Refused(refusal) => self.refuse_whole(part.job, &refusal.reason),

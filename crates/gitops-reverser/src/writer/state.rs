@@ -181,7 +181,9 @@ impl DestinationState {
                 self.contents.insert(wanted.blob, content);
                 let old = Arc::make_mut(&mut self.wanted).insert(path.clone(), wanted);
                 let old = old.map(|old| old.blob);
-                if old.is_none() && !is_to_go {
+                // A file of an object that went unseen stays where only what was seen counts.
+                let shown_by_lists = self.destination.prune == PruneMode::Always;
+                if old.is_none() && !is_to_go && shown_by_lists {
                     self.unwritten.add(&path, &self.proofs);
                 }
                 self.note_unconfirmed(&path, old, Some(wanted.blob));

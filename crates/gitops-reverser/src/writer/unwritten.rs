@@ -18,13 +18,13 @@ pub(super) struct Unwritten {
 
 impl Unwritten {
     /// A file is wanted that was not. It is new if a complete list has shown before that there is no
-    /// such object, and nothing says that a file of that name is still to go.
+    /// such object, and would let a file of that name go.
     pub(super) fn add(&mut self, path: &RepoPath, proofs: &Proofs) {
         let Ok(identity) = RepoPath::parse(path.as_str()) else {
             return;
         };
         let namespace = identity.namespace.as_deref();
-        if proofs.complete.covers(&identity.type_key, namespace) {
+        if proofs.show(&identity.type_key, namespace) {
             self.new.insert(path.clone());
         }
     }

@@ -2,8 +2,9 @@
 
 use reverser_core::commit_message::Installation;
 use reverser_core::object_key::ObjectKey;
-use reverser_core::plan::Operations;
+use reverser_core::plan::{Operations, Prunable};
 use reverser_core::scope::{Listed, Listing, ScopeKey};
+use reverser_core::selection::Reach;
 use reverser_git::{BranchName, CancelToken, Git, RemoteUrl, Scheme};
 
 use super::*;
@@ -86,6 +87,9 @@ fn listed(destination: Destination, now: Instant) -> DestinationState {
         panic!("nothing was skipped");
     };
     knowledge.complete.insert(proof);
+    let mut prunable = Prunable::new(true);
+    prunable.add(&Reach::Cluster, true);
+    knowledge.deletable.insert(config_maps(), prunable);
     let mut state = DestinationState::new(destination, now);
     state.take(ToWriter::Knowledge(Box::new(knowledge)), now, None);
     state
@@ -160,6 +164,20 @@ fn names_that_come_and_go_while_nothing_can_be_written_are_not_kept() {
             Doubt::At(paths) => assert!(paths.len() <= 10_000, "{end:?}"),
         }
     }
+}
+
+#[test]
+fn a_deletion_that_was_seen_is_kept_where_no_list_would_show_the_file() {
+    let now = Instant::now();
+    let on_event = Destination {
+        prune: PruneMode::OnEvent,
+        ..destination()
+    };
+    let mut state = listed(on_event, now);
+    // Perhaps there is a file of an object of that name that went while nobody looked.
+    state.take(put("web"), now, None);
+    state.take(remove("web", DeleteProof::Deleted), now, None);
+    assert_eq!(state.proofs.of_file.len(), 1);
 }
 
 #[test]
