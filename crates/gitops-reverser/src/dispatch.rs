@@ -119,10 +119,7 @@ impl Dispatcher {
     /// Takes what was seen of a scope.
     pub fn observe(&mut self, scope: &Scope, observation: Observation) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let key = ScopeKey {
-            type_key: scope.type_key.clone(),
-            namespace: scope.namespace.clone(),
-        };
+        let key = ScopeKey::from(scope);
         let state = self.types.entry(scope.type_key.clone()).or_default();
         match observation {
             Observation::ListStarted => {
@@ -283,10 +280,7 @@ impl Dispatcher {
     /// Whether everything is known of a scope.
     #[must_use]
     pub fn knows(&self, scope: &Scope) -> bool {
-        let key = ScopeKey {
-            type_key: scope.type_key.clone(),
-            namespace: scope.namespace.clone(),
-        };
+        let key = ScopeKey::from(scope);
         let state = self.types.get(&scope.type_key);
         state.is_some_and(|state| state.complete.contains(&key))
     }
@@ -303,10 +297,7 @@ impl Dispatcher {
 
     /// Scopes that are not watched any more are not known any more.
     pub fn stop_watching(&mut self, scope: &Scope) -> Vec<Effect> {
-        let key = ScopeKey {
-            type_key: scope.type_key.clone(),
-            namespace: scope.namespace.clone(),
-        };
+        let key = ScopeKey::from(scope);
         let mut effects = Vec::new();
         if let Some(state) = self.types.get_mut(&key.type_key) {
             state.listings.remove(&key);

@@ -124,10 +124,7 @@ impl Dispatcher {
     pub fn watch(&mut self, scopes: &HashSet<Scope>) -> Vec<Effect> {
         let mut watched: HashMap<&TypeKey, BTreeSet<ScopeKey>> = HashMap::new();
         for scope in scopes {
-            let key = ScopeKey {
-                type_key: scope.type_key.clone(),
-                namespace: scope.namespace.clone(),
-            };
+            let key = ScopeKey::from(scope);
             watched.entry(&scope.type_key).or_default().insert(key);
         }
         let mut effects = Vec::new();

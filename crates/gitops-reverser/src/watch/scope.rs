@@ -2,6 +2,7 @@ use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 
 use reverser_core::object_key::TypeKey;
+use reverser_core::scope::ScopeKey;
 
 /// One type, in all namespaces or in one.
 ///
@@ -39,6 +40,15 @@ impl Scope {
                 let namespace = encode(namespace);
                 format!("/{root}/{version}/namespaces/{namespace}/{resource}")
             }
+        }
+    }
+}
+
+impl From<&Scope> for ScopeKey {
+    fn from(scope: &Scope) -> Self {
+        Self {
+            type_key: scope.type_key.clone(),
+            namespace: scope.namespace.clone(),
         }
     }
 }
