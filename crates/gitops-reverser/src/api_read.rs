@@ -16,6 +16,8 @@ use kube::client::Body;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
+mod connecting;
+
 /// Of a refusal not more is read than a person would.
 const REFUSAL_BYTES: usize = 64 * 1024;
 /// Of a refusal nothing is awaited that does not come with it.
@@ -189,7 +191,12 @@ impl Incoming {
 /// is told.
 pub fn client(mut config: kube::Config) -> Result<kube::Client, kube::Error> {
     config.default_retry = false;
-    kube::Client::try_from(config)
+    connecting::connect(&config)
+}
+
+/// A client for watches, which may be silent for long, and asks again by itself.
+pub fn following(config: &kube::Config) -> Result<kube::Client, kube::Error> {
+    connecting::connect(config)
 }
 
 /// So long an answer is waited for that is no list and no watch.
@@ -202,7 +209,7 @@ pub fn asking(mut config: kube::Config, within: Duration) -> Result<kube::Client
     config.write_timeout = Some(within);
     // How long a connection was idle before the question does not count.
     config.reset_reader_on_write = true;
-    kube::Client::try_from(config)
+    connecting::connect(&config)
 }
 
 /// Asks for a path; gives the body once the server has said 200.

@@ -144,7 +144,7 @@ pub async fn run_between(
         progress,
         mut parts,
     } = ends;
-    let client = Client::try_from(config.clone()).map_err(OperatorError::Client)?;
+    let client = crate::api_read::following(&config).map_err(OperatorError::Client)?;
     let lease_client = crate::api_read::client(config.clone()).map_err(OperatorError::Client)?;
     let watch_client = crate::watch::client(config).map_err(OperatorError::Client)?;
     let (observed_tx, observed) = mpsc::channel(OBSERVATIONS);

@@ -157,7 +157,7 @@ async fn serve_and_operate(
         let listener = bind.await??;
         say_serving(&telemetry, admission::PATH, &listener)?;
         let (config, telemetry, stop) = (config.clone(), telemetry.clone(), stop_servers.clone());
-        let client = kube::Client::try_from(config).map_err(OperatorError::Client)?;
+        let client = crate::api_read::following(&config).map_err(OperatorError::Client)?;
         let records = match sharing(&settings, &client) {
             Some(sharing) => {
                 let local = attribution.clone();

@@ -130,7 +130,7 @@ fn start(
 ) -> Result<Pass, Complaint> {
     let (told, configuration) = watch::channel(None);
     let mut parts = Parts::default();
-    let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
+    let client = crate::api_read::following(&cluster.config).map_err(Complaint::failed)?;
     let acknowledged = arguments.acknowledge_mass_delete.as_deref();
     let made = selection.configuration(repository, acknowledged);
     let following = selection.clone().follow(client, made, told);

@@ -75,7 +75,7 @@ async fn tell(arguments: &StatusArguments) -> Result<ExitCode, Complaint> {
     if let Some(namespace) = &arguments.namespace {
         signals.unless(cluster.check_namespace(namespace)).await?;
     }
-    let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
+    let client = crate::api_read::following(&cluster.config).map_err(Complaint::failed)?;
     let on_terminal = io::stdout().is_terminal();
     let mut last = None;
     loop {

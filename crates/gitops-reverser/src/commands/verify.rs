@@ -117,7 +117,7 @@ async fn of_flags(
     let selection = Selection::read(&arguments.selection, cluster).await?;
     let repository = Repository::find(&arguments.repository, Purpose::Read)?;
     let (told, configuration) = watch::channel(None);
-    let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
+    let client = crate::api_read::following(&cluster.config).map_err(Complaint::failed)?;
     let mut parts = Parts::default();
     let made = selection.configuration(&repository, None);
     let following = selection.clone().follow(client, made, told);
@@ -158,7 +158,7 @@ async fn of_destination(
         Complaint::new(Exit::Usage, sentence)
     })?;
     let id = Id::new(namespace, name);
-    let client = kube::Client::try_from(cluster.config.clone()).map_err(Complaint::failed)?;
+    let client = crate::api_read::following(&cluster.config).map_err(Complaint::failed)?;
     let all = followed(client.clone()).await?;
     let configuration = only(&id, &all)?;
     let (told, followed) = watch::channel(None);

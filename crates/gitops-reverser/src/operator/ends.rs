@@ -74,7 +74,7 @@ impl Clients {
     pub(super) fn new(config: &kube::Config) -> Result<Self, kube::Error> {
         Ok(Self {
             asking: crate::api_read::asking(config.clone(), crate::api_read::ANSWER)?,
-            following: Client::try_from(config.clone())?,
+            following: crate::api_read::following(config)?,
         })
     }
 }
