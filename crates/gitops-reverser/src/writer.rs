@@ -366,6 +366,7 @@ impl Writer {
             access,
             push_options: self.push_options(),
             jobs,
+            folders: self.folders(),
             look: look || self.must_fetch,
             has_pushed: self.has_pushed,
             pushes: 0,
@@ -376,6 +377,13 @@ impl Writer {
         };
         self.common.show_attempt(&self.target, true);
         self.phase = Phase::Writing(tokio::task::spawn_blocking(move || attempt.run()));
+    }
+
+    fn folders(&self) -> Vec<reverser_core::base_folder::BaseFolder> {
+        let destinations = self.destinations.values();
+        destinations
+            .map(|state| state.destination.folder.clone())
+            .collect()
     }
 
     /// All destinations of a writer have one repository, and with it the same options.

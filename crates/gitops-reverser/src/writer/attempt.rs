@@ -43,6 +43,8 @@ pub(super) struct Attempt {
     pub(super) access: Access,
     pub(super) push_options: PushOptions,
     pub(super) jobs: Vec<Job>,
+    /// The folders of all destinations of the branch, also of those that are not written yet.
+    pub(super) folders: Vec<BaseFolder>,
     /// Whether the remote is to be asked for its tip.
     pub(super) look: bool,
     /// Whether the server has taken anything from this writer.
@@ -187,6 +189,9 @@ impl Attempt {
             // A job that compares a part relies on the rest being as it was left.
             if known != Some(tip) && self.jobs.iter().any(|job| !job.doubt.is_whole()) {
                 return Ok(Tried::Moved);
+            }
+            if known != Some(tip) {
+                self.fetch_markers();
             }
         }
         let mut parts = Vec::new();

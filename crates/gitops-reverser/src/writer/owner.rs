@@ -1,6 +1,7 @@
 //! Whose the folder of a destination is, as its marker says.
 
 use reverser_api::conditions::destination_reason;
+use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::commit_message::Installation;
 use reverser_core::owner_marker::{ForeignOwner, OWNER_MARKER, OwnerMarker, Ownership};
@@ -105,35 +106,57 @@ impl Attempt {
         }
     }
 
+    /// Fetches the markers of all folders at once. What fails here fails again where it matters.
+    pub(super) fn fetch_markers(&mut self) {
+        if !self.settings.marks_folders {
+            return;
+        }
+        let folders = std::mem::take(&mut self.folders);
+        let markers = folders.iter().map(marker_path);
+        let blobs = markers.filter_map(|path| match self.marker(&path) {
+            Ok(Marker::File(blob)) => Some(blob),
+            _ => None,
+        });
+        let blobs: Vec<_> = blobs.collect();
+        let _ = self.mirror.blobs(&blobs);
+    }
+
     /// What the marker at the tip says.
     fn ownership(&mut self, at: usize) -> Result<Ownership, Refusal> {
-        let installation = &self.settings.installation;
-        let path = self.jobs[at].marker_path();
-        let unreadable = || Ownership::of(b"", installation);
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let folder = FolderPath::parse(folder).map_err(|error| local(&error))?;
-        let snapshot = match self.mirror.snapshot(&folder) {
-            Ok(snapshot) => snapshot,
-            // Something else stands in its place.
-            Err(error) if refusals::of_one_folder(&error).is_some() => return Ok(unreadable()),
-            Err(error) => return Err(local(&error)),
-        };
-        let mut entries = snapshot.iter();
-        let Some(entry) = entries.find(|entry| entry.path == path.as_bytes()) else {
-            return Ok(Ownership::Unmarked);
-        };
-        let Some(blob) = entry.blob.filter(|_| entry.kind == EntryKind::File) else {
-            return Ok(unreadable());
+        let path = marker_path(&self.jobs[at].folder);
+        let installation = self.settings.installation.clone();
+        let blob = match self.marker(&path)? {
+            Marker::None => return Ok(Ownership::Unmarked),
+            Marker::Other => return Ok(Ownership::of(b"", &installation)),
+            Marker::File(blob) => blob,
         };
         let blobs = self.mirror.blobs(&[blob]);
         let mut blobs = blobs.map_err(|error| refusals::fetch(&error))?;
         match blobs.found.remove(&blob) {
-            Some(file) => Ok(Ownership::of(&file, installation)),
+            Some(file) => Ok(Ownership::of(&file, &installation)),
             None => Err(Refusal {
                 reason: reverser_api::conditions::reason::PROGRESSING,
                 message: format!("{path} could not be read from the remote"),
             }),
         }
+    }
+
+    /// What stands at the tip where a marker would be.
+    fn marker(&mut self, path: &str) -> Result<Marker, Refusal> {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let folder = FolderPath::parse(folder).map_err(|error| local(&error))?;
+        let snapshot = match self.mirror.snapshot(&folder) {
+            Ok(snapshot) => snapshot,
+            // Something else stands in its place.
+            Err(error) if refusals::of_one_folder(&error).is_some() => return Ok(Marker::Other),
+            Err(error) => return Err(local(&error)),
+        };
+        let mut entries = snapshot.iter();
+        let Some(entry) = entries.find(|entry| entry.path == path.as_bytes()) else {
+            return Ok(Marker::None);
+        };
+        let blob = entry.blob.filter(|_| entry.kind == EntryKind::File);
+        Ok(blob.map_or(Marker::Other, Marker::File))
     }
 
     /// Puts markers into the first commit of each destination that needs one; tells of which.
@@ -148,7 +171,8 @@ impl Attempt {
             if let Some(mark) = job.owner.mark
                 && !marked.contains(&part.job)
             {
-                let path = RepoPath::parse(&job.marker_path()).map_err(|error| local(&error))?;
+                let path =
+                    RepoPath::parse(&marker_path(&job.folder)).map_err(|error| local(&error))?;
                 let blob = git_id(mark);
                 plan.changes.push(Change::Put { path, blob });
                 marked.push(part.job);
@@ -165,14 +189,22 @@ impl Attempt {
     }
 }
 
-impl Job {
-    fn marker_path(&self) -> String {
-        match self.folder.as_str() {
-            "" => OWNER_MARKER.to_owned(),
-            folder => format!("{folder}/{OWNER_MARKER}"),
-        }
-    }
+/// What stands where a marker would be.
+enum Marker {
+    None,
+    File(reverser_git::BlobId),
+    /// No file.
+    Other,
+}
 
+fn marker_path(folder: &BaseFolder) -> String {
+    match folder.as_str() {
+        "" => OWNER_MARKER.to_owned(),
+        folder => format!("{folder}/{OWNER_MARKER}"),
+    }
+}
+
+impl Job {
     /// Prepares the marker, if the next commit has to write it: the first one, and the first one
     /// after what another has marked was taken over or released.
     pub(super) fn mark(&mut self, installation: &Installation, plan: &Plan) {
