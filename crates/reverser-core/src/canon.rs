@@ -14,6 +14,7 @@ mod registration;
 mod storage;
 mod workload;
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 pub use reference::reference_markdown;
@@ -104,10 +105,8 @@ struct Draft<'a> {
 #[must_use]
 pub fn canonicalise(object: Object<'_>) -> Manifest<'_> {
     let mut draft = Draft::new(object);
-    for rule in RULES {
-        if rule.applies_to.includes(&draft.root) {
-            (rule.apply)(&mut draft);
-        }
+    for rule in rules_for(&draft.root) {
+        (rule.apply)(&mut draft);
     }
     Manifest(draft.root)
 }
@@ -117,28 +116,35 @@ pub fn canonicalise(object: Object<'_>) -> Manifest<'_> {
 pub fn rules_that_change(object: Object<'_>) -> Vec<&'static Rule> {
     let mut draft = Draft::new(object);
     let mut changing = Vec::new();
-    for rule in RULES {
-        if rule.applies_to.includes(&draft.root) {
-            let before = draft.root.clone();
-            (rule.apply)(&mut draft);
-            if draft.root != before {
-                changing.push(*rule);
-            }
+    for rule in rules_for(&draft.root) {
+        let before = draft.root.clone();
+        (rule.apply)(&mut draft);
+        if draft.root != before {
+            changing.push(rule);
         }
     }
     changing
 }
 
+/// The rules that look at an object. What kind it is, no rule changes.
+fn rules_for<'a>(root: &Map<'a>) -> impl Iterator<Item = &'static Rule> + use<'a> {
+    let text = |key| match root.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        _ => Cow::default(),
+    };
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let rules = RULES.iter().copied();
+    rules.filter(move |rule| {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        rule.applies_to.includes(group, &kind)
+    })
+}
+
 impl AppliesTo {
-    fn includes(self, root: &Map<'_>) -> bool {
+    fn includes(self, group: &str, kind: &str) -> bool {
         match self {
             Self::Every => true,
-            Self::Kinds(kinds) => {
-                let kind = root.text("kind").unwrap_or_default();
-                let api_version = root.text("apiVersion").unwrap_or_default();
-                let group = api_version.split_once('/').map_or("", |(group, _)| group);
-                kinds.contains(&(group, kind))
-            }
+            Self::Kinds(kinds) => kinds.contains(&(group, kind)),
         }
     }
 }
@@ -323,11 +329,9 @@ mod tests {
     fn apply_alone(rule: &Rule, yaml: &'static str) -> String {
         let value = yaml_read::read(yaml).unwrap_or_else(|error| panic!("{}: {error}", rule.name));
         let mut draft = Draft::new(Object::from_value(value, None).unwrap());
-        assert!(
-            rule.applies_to.includes(&draft.root),
-            "{} does not apply",
-            rule.name
-        );
+        let mut applying = rules_for(&draft.root);
+        let applies = applying.any(|other| other.name == rule.name);
+        assert!(applies, "{} does not apply", rule.name);
         (rule.apply)(&mut draft);
         to_yaml(&Value::Map(draft.root))
     }

@@ -109,7 +109,9 @@ fn write_list(out: &mut String, list: &[Value<'_>], indent: usize) {
 /// A scalar, or an empty map or list, with the end of its line.
 fn write_scalar(out: &mut String, value: &Value<'_>, indent: usize) {
     match value {
-        Value::String(text) if is_literal(text) => write_literal(out, text, indent + 2),
+        Value::String(text) if !is_name(text) && is_literal(text) => {
+            write_literal(out, text, indent + 2);
+        }
         Value::String(text) => {
             write_inline(out, text);
             out.push('\n');
@@ -158,7 +160,10 @@ fn write_float(out: &mut String, float: f64) -> std::fmt::Result {
 }
 
 fn write_indent(out: &mut String, indent: usize) {
-    out.extend(std::iter::repeat_n(' ', indent));
+    const SPACES: &str = "                                ";
+    for at in (0..indent).step_by(SPACES.len()) {
+        out.push_str(&SPACES[..SPACES.len().min(indent - at)]);
+    }
 }
 
 /// Text on one line: plain where nobody can mistake it, else in quotes.
@@ -202,7 +207,19 @@ enum Style {
     DoubleQuoted,
 }
 
+/// Whether it is one of those texts that most are, and that nobody mistakes: longer than every word
+/// that means something, and of nothing but letters, digits and signs that mean nothing.
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/' | b'-' | b'_');
+    bytes.len() > LONGEST_WORD && bytes[0].is_ascii_alphabetic() && bytes.iter().all(is_part)
+}
+
 fn style(text: &str) -> Style {
+    if is_name(text) {
+        return Style::Plain;
+    }
     let bytes = text.as_bytes();
     let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
         return Style::DoubleQuoted;
@@ -237,13 +254,16 @@ fn can_begin_plain(bytes: &[u8]) -> bool {
     }
 }
 
+/// How long the words are that mean something.
+const LONGEST_WORD: usize = 5;
+
 /// Whether some reader takes the plain text for something other than text.
 fn means_something_else(text: &str) -> bool {
     const WORDS: [&str; 16] = [
         "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".inf", "+.inf", "-.inf",
         ".nan", "<<", "=",
     ];
-    if text.len() <= 5 && WORDS.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+    if text.len() <= LONGEST_WORD && WORDS.iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return true;
     }
     // Numbers of every base and with every separator, base 60 included, dates and times.

@@ -321,6 +321,12 @@ pub fn plan<'t>(
     let mut there: HashMap<&str, BlobId> = HashMap::new();
     let mut ours = 0;
     for file in tree {
+        // Most files are wanted, and what an object's path says is found out from the others only.
+        if wanted.contains_key(file.path) {
+            ours += 1;
+            there.insert(file.path, file.blob);
+            continue;
+        }
         let Ok(identity) = RepoPath::parse(file.path) else {
             continue;
         };
@@ -329,9 +335,6 @@ pub fn plan<'t>(
         }
         ours += 1;
         there.insert(file.path, file.blob);
-        if wanted.contains_key(file.path) {
-            continue;
-        }
         let path = RepoPath::of_parsed(file.path, &identity);
         let proof = proofs.of(&path, &identity);
         let is_unseen = matches!(

@@ -10,6 +10,9 @@ use std::fmt;
 /// stack. Nothing that people write comes near it, and every YAML reader can follow this far.
 pub const MAX_DEPTH: usize = 200;
 
+/// Up to so many entries a map is walked to find one.
+const WALKED: usize = 16;
+
 /// Plain data, as JSON and YAML have it.
 ///
 /// `Debug` shows only the shape: these trees hold Secrets, and a log line must not.
@@ -150,15 +153,25 @@ impl<'a> Map<'a> {
         self.0.binary_search_by(|(other, _)| (**other).cmp(key))
     }
 
+    /// Where a key stands. Most maps are small, and most keys differ in their length already: then a
+    /// walk compares less than a search.
+    fn find(&self, key: &str) -> Option<usize> {
+        if self.0.len() <= WALKED {
+            self.0.iter().position(|(other, _)| other == key)
+        } else {
+            self.position(key).ok()
+        }
+    }
+
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
-        self.position(key).ok().map(|at| &self.0[at].1)
+        self.find(key).map(|at| &self.0[at].1)
     }
 
     /// The value of a key, to change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value<'a>> {
-        self.position(key).ok().map(|at| &mut self.0[at].1)
+        self.find(key).map(|at| &mut self.0[at].1)
     }
 
     /// The value at the end of a path of keys.
@@ -192,7 +205,7 @@ impl<'a> Map<'a> {
 
     /// Takes a key out.
     pub fn remove(&mut self, key: &str) -> Option<Value<'a>> {
-        self.position(key).ok().map(|at| self.0.remove(at).1)
+        self.find(key).map(|at| self.0.remove(at).1)
     }
 
     /// Keeps only what the predicate says; tells whether anything went.
