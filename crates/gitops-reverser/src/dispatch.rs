@@ -35,7 +35,7 @@ use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
 use reverser_core::selection::Reach;
 
 pub use self::knowledge::Knowledge;
-use self::object_state::{Name, ObjectState};
+use self::object_state::{ListNumber, Name, ObjectState};
 use self::origins::{Sight, Written};
 pub use self::rule_scopes::{Loss, RuleScopes};
 use self::sent::{Content, selected_destinations, together};
@@ -64,8 +64,11 @@ pub struct Dispatcher {
 /// One type.
 #[derive(Default)]
 struct TypeState {
-    objects: HashMap<Name, ObjectState>,
+    /// Boxed, because a table has up to twice as many places as it holds.
+    objects: HashMap<Name, Box<ObjectState>>,
     listings: HashMap<ScopeKey, Underway>,
+    /// The number of the last list that began.
+    lists: ListNumber,
     complete: CompleteScopes,
     /// Why nothing is known of a scope.
     lost: BTreeMap<ScopeKey, Loss>,
@@ -87,7 +90,7 @@ struct TypeState {
 /// A list that is under way.
 struct Underway {
     listing: Listing,
-    seen: HashSet<Name>,
+    number: ListNumber,
     unreadable: OfList,
     /// After a loss the cluster may have gone back in time (a restored backup): then the list is
     /// true as it is, although its versions are older than those that were known.
@@ -125,7 +128,7 @@ impl Dispatcher {
             Observation::ListStarted => {
                 let underway = Underway {
                     listing: Listing::start(key.clone()),
-                    seen: HashSet::new(),
+                    number: state.lists.next(),
                     unreadable: OfList::default(),
                     accepts_older: state.lost.contains_key(&key),
                 };
@@ -341,13 +344,13 @@ impl Dispatcher {
         if sight != Sight::Listed {
             Self::may_be_repaired(state, key, name.namespace(), effects);
         }
-        let mut accepts_older = false;
-        if let Some(underway) = state.listings.get_mut(key) {
-            underway.seen.insert(name.clone());
-            accepts_older = underway.accepts_older && sight == Sight::Listed;
-        }
         let new = ObjectState::of(&object, self.noise.judge(&object));
         let known = state.objects.entry(name).or_default();
+        let mut accepts_older = false;
+        if let Some(underway) = state.listings.get(key) {
+            known.note_listed(underway.number);
+            accepts_older = underway.accepts_older && sight == Sight::Listed;
+        }
         if new.is_older_than(known) && !accepts_older {
             return;
         }
@@ -432,9 +435,6 @@ impl Dispatcher {
         else {
             return;
         };
-        if let Some(underway) = state.listings.get_mut(key) {
-            underway.seen.remove(&name);
-        }
         let origin = origins::of_deletion(known, &object, &self.attribution);
         let proof = DeleteProof::Deleted;
         self.drop_object(&key.type_key, &name, proof, origin.as_ref(), effects);
@@ -450,7 +450,7 @@ impl Dispatcher {
         };
         let Underway {
             listing,
-            seen,
+            number,
             unreadable,
             accepts_older: _,
         } = underway;
@@ -478,9 +478,9 @@ impl Dispatcher {
                 };
                 let gone: Vec<Name> = state
                     .objects
-                    .keys()
-                    .filter(|name| in_scope(name) && !seen.contains(*name))
-                    .cloned()
+                    .iter()
+                    .filter(|(name, object)| in_scope(name) && !object.is_listed_since(number))
+                    .map(|(name, _)| name.clone())
                     .collect();
                 state.complete.insert(proof);
                 state.asked.clear();

@@ -40,15 +40,29 @@ impl Name {
 
 /// One object, in as few bytes as possible: there may be a hundred thousand of them.
 pub(super) struct ObjectState {
-    uid: Box<str>,
-    version: Box<str>,
+    uid: Uid,
+    version: Version,
     /// Keys and values in turn, with NUL between them, which none of them can hold.
     labels: Box<str>,
     pub(super) noise: Noise,
+    /// The last list of its type that has named it.
+    listed: ListNumber,
     /// What each destination was sent last.
     pub(super) sent: Sent,
     /// What its next change is compared with, to find out whose that is.
     pub(super) past: Past,
+}
+
+/// The lists of a type are numbered as they begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ListNumber(u32);
+
+impl ListNumber {
+    /// Of the list that begins now.
+    pub(super) fn next(&mut self) -> Self {
+        self.0 += 1;
+        *self
+    }
 }
 
 /// What is kept of an object to find out who changes it.
@@ -64,45 +78,135 @@ pub(super) struct Past {
 
 /// What an object's destinations were sent: hardly ever more than one of them.
 #[derive(Debug, Default)]
-pub(super) struct Sent(Vec<(Id, (BlobId, Operations))>);
+pub(super) enum Sent {
+    #[default]
+    Nowhere,
+    Once((Id, What)),
+    More(Vec<(Id, What)>),
+}
+
+/// Which content, and what may be done about differences.
+type What = (BlobId, Operations);
 
 impl Sent {
-    pub(super) fn get(&self, id: &Id) -> Option<&(BlobId, Operations)> {
+    pub(super) fn get(&self, id: &Id) -> Option<&What> {
         self.iter()
             .find(|(other, _)| *other == id)
             .map(|(_, what)| what)
     }
 
-    pub(super) fn insert(&mut self, id: Id, what: (BlobId, Operations)) {
-        if let Some((_, known)) = self.0.iter_mut().find(|(other, _)| *other == id) {
+    pub(super) fn insert(&mut self, id: Id, what: What) {
+        let known = self.slice_mut().iter_mut().find(|(other, _)| *other == id);
+        if let Some((_, known)) = known {
             *known = what;
-        } else {
-            self.0.reserve_exact(1);
-            self.0.push((id, what));
+            return;
+        }
+        *self = match std::mem::take(self) {
+            Self::Nowhere => Self::Once((id, what)),
+            Self::Once(first) => Self::More(vec![first, (id, what)]),
+            Self::More(mut all) => {
+                all.push((id, what));
+                Self::More(all)
+            }
+        };
+    }
+
+    pub(super) fn remove(&mut self, id: &Id) -> Option<What> {
+        let at = self.iter().position(|(other, _)| other == id)?;
+        match self {
+            Self::Nowhere => None,
+            Self::Once((_, what)) => {
+                let what = *what;
+                *self = Self::Nowhere;
+                Some(what)
+            }
+            Self::More(all) => Some(all.remove(at).1),
         }
     }
 
-    pub(super) fn remove(&mut self, id: &Id) -> Option<(BlobId, Operations)> {
-        let at = self.0.iter().position(|(other, _)| other == id)?;
-        Some(self.0.remove(at).1)
-    }
-
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.slice().is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Id, &(BlobId, Operations))> {
-        self.0.iter().map(|(id, what)| (id, what))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Id, &What)> {
+        self.slice().iter().map(|(id, what)| (id, what))
+    }
+
+    fn slice(&self) -> &[(Id, What)] {
+        match self {
+            Self::Nowhere => &[],
+            Self::Once(one) => std::slice::from_ref(one),
+            Self::More(all) => all,
+        }
+    }
+
+    fn slice_mut(&mut self) -> &mut [(Id, What)] {
+        match self {
+            Self::Nowhere => &mut [],
+            Self::Once(one) => std::slice::from_mut(one),
+            Self::More(all) => all,
+        }
+    }
+}
+
+/// The id that no other object has: a UUID, unless the API server gives out something else.
+#[derive(PartialEq, Eq)]
+enum Uid {
+    Uuid([u8; 16]),
+    Other(Box<str>),
+}
+
+impl Uid {
+    fn read(text: &str) -> Self {
+        uuid(text).map_or_else(|| Self::Other(text.into()), Self::Uuid)
+    }
+}
+
+/// The bytes of a UUID in the one form that stands for it.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let mut digits = 0;
+    if text.len() != 36 {
+        return None;
+    }
+    for (at, byte) in text.bytes().enumerate() {
+        let digit = match (byte, at) {
+            (b'-', 8 | 13 | 18 | 23) => continue,
+            (_, 8 | 13 | 18 | 23) => return None,
+            (b'0'..=b'9', _) => byte - b'0',
+            (b'a'..=b'f', _) => byte - b'a' + 10,
+            _ => return None,
+        };
+        bytes[digits / 2] = bytes[digits / 2] << 4 | digit;
+        digits += 1;
+    }
+    Some(bytes)
+}
+
+/// A resource version: a number, unless the API server gives out something else.
+#[derive(PartialEq, Eq)]
+enum Version {
+    Number(u64),
+    Other(Box<str>),
+}
+
+impl Version {
+    fn read(text: &str) -> Self {
+        // What else stands for the same number is another version.
+        let is_plain = text == "0" || text.starts_with(|first| matches!(first, '1'..='9'));
+        let number = text.parse().ok().filter(|_| is_plain);
+        number.map_or_else(|| Self::Other(text.into()), Self::Number)
     }
 }
 
 impl Default for ObjectState {
     fn default() -> Self {
         Self {
-            uid: "".into(),
-            version: "".into(),
+            uid: Uid::read(""),
+            version: Version::read(""),
             labels: "".into(),
             noise: Noise::No,
+            listed: ListNumber::default(),
             sent: Sent::default(),
             past: Past::default(),
         }
@@ -112,10 +216,11 @@ impl Default for ObjectState {
 impl ObjectState {
     pub(super) fn of(object: &Object<'_>, noise: Noise) -> Self {
         Self {
-            uid: object.uid().into(),
-            version: object.resource_version().into(),
+            uid: Uid::read(object.uid()),
+            version: Version::read(object.resource_version()),
             labels: joined(object.labels()),
             noise,
+            listed: ListNumber::default(),
             sent: Sent::default(),
             past: Past::default(),
         }
@@ -132,25 +237,46 @@ impl ObjectState {
     }
 
     pub(super) fn has_uid(&self, uid: &str) -> bool {
-        *self.uid == *uid
+        self.uid == Uid::read(uid)
     }
 
-    pub(super) fn version(&self) -> &str {
-        &self.version
+    pub(super) fn version(&self) -> Box<str> {
+        match &self.version {
+            Version::Number(number) => number.to_string().into(),
+            Version::Other(text) => text.clone(),
+        }
+    }
+
+    pub(super) fn is_at_version(&self, version: &str) -> bool {
+        self.version == Version::read(version)
+    }
+
+    pub(super) fn is_at_version_of(&self, other: &Self) -> bool {
+        self.version == other.version
     }
 
     /// Whether it is an earlier state of the same object: servers that lag behind tell such.
     pub(super) fn is_older_than(&self, known: &Self) -> bool {
-        let number = |version: &str| version.parse::<u64>().ok();
-        self.uid == known.uid
-            && number(&self.version)
-                .zip(number(&known.version))
-                .is_some_and(|(new, known)| new < known)
+        match (&self.version, &known.version) {
+            (Version::Number(new), Version::Number(old)) => new < old && self.uid == known.uid,
+            _ => false,
+        }
+    }
+
+    /// A list names it.
+    pub(super) fn note_listed(&mut self, number: ListNumber) {
+        self.listed = self.listed.max(number);
+    }
+
+    /// Whether a list has named it, or one that began later.
+    pub(super) fn is_listed_since(&self, number: ListNumber) -> bool {
+        self.listed >= number
     }
 
     /// Takes newer facts; gives back what was known before.
     pub(super) fn replace_facts(&mut self, new: Self) -> Self {
-        std::mem::replace(self, new)
+        let listed = self.listed;
+        std::mem::replace(self, Self { listed, ..new })
     }
 
     /// Its content counts as not sent, although the file is wanted.
@@ -194,5 +320,79 @@ mod tests {
         assert_eq!((label("web"), label("")), (Some("app"), None));
         let name = Name::of(&object);
         assert_eq!((name.namespace(), name.parts().1), (Some("shop"), "web"));
+    }
+
+    #[test]
+    fn two_texts_are_the_same_uid_or_version_only_if_they_are_the_same_text() {
+        let uids = [
+            "",
+            "0",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+            "6BA7B810-9dad-11d1-80b4-00c04fd430c8",
+            "6ba7b8109-dad-11d1-80b4-00c04fd430c8",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c9",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c",
+            "-6ba7b810-9dad-11d1-80b4-00c04fd430c",
+        ];
+        let versions = [
+            "",
+            "0",
+            "00",
+            "7",
+            "07",
+            "+7",
+            "-7",
+            "7 ",
+            "18446744073709551616",
+        ];
+        for (at, one) in uids.iter().enumerate() {
+            let same = |other: &&str| Uid::read(one) == Uid::read(other);
+            assert_eq!(uids.iter().position(same), Some(at), "{one}");
+        }
+        for (at, one) in versions.iter().enumerate() {
+            let state = ObjectState {
+                version: Version::read(one),
+                ..ObjectState::default()
+            };
+            let same = |other: &&str| state.is_at_version(other);
+            assert_eq!(versions.iter().position(same), Some(at), "{one}");
+            assert_eq!(*state.version(), **one);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_known_of_each_destination_by_itself() {
+        let id = |name: &str| Id::new("shop", name);
+        let operations = Operations {
+            create: true,
+            update: true,
+            delete: true,
+        };
+        let what = |byte| (BlobId::from_bytes([byte; 20]), operations);
+        let mut sent = Sent::default();
+        assert!(sent.is_empty() && sent.remove(&id("a")).is_none());
+        for (byte, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "b")] {
+            sent.insert(id(name), what(byte));
+        }
+        let all = |sent: &Sent| {
+            let all = sent.iter().map(|(id, what)| (id.name.clone(), *what));
+            all.collect::<Vec<_>>()
+        };
+        let named = |name: &str, byte| (name.to_owned(), what(byte));
+        assert_eq!(all(&sent), [named("a", 1), named("b", 4), named("c", 3)]);
+        assert_eq!(sent.remove(&id("b")), Some(what(4)));
+        assert_eq!(sent.get(&id("c")), Some(&what(3)));
+        assert_eq!(sent.remove(&id("a")), Some(what(1)));
+        assert_eq!(sent.remove(&id("c")), Some(what(3)));
+        assert!(sent.is_empty());
+    }
+
+    #[test]
+    fn an_object_takes_few_bytes() {
+        assert!(
+            size_of::<ObjectState>() <= 136,
+            "{}",
+            size_of::<ObjectState>()
+        );
     }
 }

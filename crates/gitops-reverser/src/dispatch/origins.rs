@@ -49,7 +49,7 @@ impl Written {
         attribution: &Attribution,
     ) -> Self {
         let known = before.has_uid(object.uid()) && !object.uid().is_empty();
-        let changed = !known || before.version() != object.resource_version();
+        let changed = !known || !before.is_at_version(object.resource_version());
         // Most objects of a list are told for the first time, and nobody has touched them.
         let asks = match sight {
             Sight::Added | Sight::Modified => follows,
@@ -77,7 +77,7 @@ impl Written {
             (Some(_), Some(deleter)) if self.known => Some(deleter.clone()),
             (Some(owners), _) if self.known && self.sight == Sight::Modified => {
                 let transition = Transition::Deleting {
-                    version: before.version().into(),
+                    version: before.version(),
                     owners: owners.clone(),
                     namespace: self.namespace.clone(),
                 };
@@ -123,7 +123,7 @@ impl Written {
             now.past.form = Some(form);
             let replicas = content.manifest().replicas();
             now.past.replicas = replicas.and_then(|replicas| i32::try_from(replicas).ok());
-        } else if self.known && before.version() == now.version() {
+        } else if self.known && before.is_at_version_of(now) {
             now.past.form = before.past.form;
             now.past.replicas = before.past.replicas;
         }
@@ -164,7 +164,7 @@ impl Asked<'_> {
             blob: content.form(),
             managers: *managers,
         };
-        let version = || self.before.version().into();
+        let version = || self.before.version();
         let transition = match (sight, known) {
             (Sight::Added, false) => Transition::Created { new },
             (Sight::Added | Sight::Modified, true) => Transition::Updated {
@@ -219,7 +219,7 @@ pub(super) fn of_deletion(
         return Some(deleter.clone());
     }
     let transition = Transition::Deleting {
-        version: known.version().into(),
+        version: known.version(),
         owners: object.owner_uids().map(Into::into).collect(),
         namespace: object.namespace().map(Into::into),
     };
