@@ -55,6 +55,8 @@ use crate::routing::{Refusal, RepoState, Target};
 use crate::telemetry::facts::{BranchMoved, DestinationInSync, PushRetried};
 use crate::telemetry::labels::{BranchLabels, DestinationLabels};
 
+/// So many messages are taken before it is asked what is due.
+const TAKEN_AT_ONCE: usize = 64;
 /// So often a batch that is to be the last is tried on a branch that moves.
 const LAST_ATTEMPTS: usize = 5;
 /// So long a batch that is to be the last waits for its turn.
@@ -178,16 +180,20 @@ impl Writer {
     pub async fn run(mut self, mut inbox: mpsc::Receiver<Told>) {
         let leases = self.common.leases.as_ref();
         self.lease = leases.map(|leases| leases.keep(&self.target));
+        let mut told = Vec::new();
         loop {
             let (due, patience_ends) = (self.due(), self.patience_ends());
             tokio::select! {
-                message = inbox.recv() => match message {
-                    Some(told) => {
-                        self.take(told);
-                        self.limit_memory().await;
+                count = inbox.recv_many(&mut told, TAKEN_AT_ONCE) => {
+                    if count == 0 {
+                        break;
                     }
-                    None => break,
-                },
+                    for told in told.drain(..) {
+                        self.take(told);
+                    }
+                    self.show_depth(false);
+                    self.limit_memory().await;
+                }
                 step = self.phase.next() => self.step(step).await,
                 () = sleep_until(due) => self.queue(),
                 () = sleep_until(patience_ends) => self.tell_conflict(),
@@ -273,7 +279,6 @@ impl Writer {
                 }
             }
         }
-        self.show_depth(false);
     }
 
     /// Nobody asks any more how much was written for a destination that is gone.
