@@ -15,6 +15,10 @@ use tower::{BoxError, ServiceBuilder};
 /// put off for 40 ms. The first question on a connection always follows another small packet, the last
 /// of the handshake: with a dozen connections, a start would mostly wait.
 pub(super) fn connect(config: &kube::Config) -> Result<kube::Client, kube::Error> {
+    // A proxy is never left out: kube says that this program was built without that.
+    if config.proxy_url.is_some() {
+        return kube::Client::try_from(config.clone());
+    }
     // A process that has chosen another keeps it.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut connector = HttpConnector::new();
@@ -39,4 +43,20 @@ pub(super) fn connect(config: &kube::Config) -> Result<kube::Client, kube::Error
         .map_err(BoxError::from)
         .service(client);
     Ok(ClientBuilder::new(service, &config.default_namespace).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_asks_for_a_proxy_is_not_connected_past_it() {
+        let mut config = kube::Config::new("https://127.0.0.1:6443".parse().unwrap());
+        assert!(connect(&config).is_ok());
+        for proxy in ["http://proxy.example:3128", "socks5://proxy.example:1080"] {
+            config.proxy_url = Some(proxy.parse().unwrap());
+            let error = connect(&config).err().unwrap().to_string();
+            assert!(error.contains("proxy"), "{error}");
+        }
+    }
 }
