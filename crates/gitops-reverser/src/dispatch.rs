@@ -13,6 +13,7 @@ mod origins;
 mod rerouting;
 mod rule_scopes;
 mod sent;
+mod telling;
 mod unreadable;
 #[cfg(test)]
 mod origin_tests;
@@ -28,7 +29,7 @@ use reverser_core::definitions::Definitions;
 use reverser_core::noise::NoiseFilter;
 use reverser_core::object::{Object, TypeMeta};
 use reverser_core::object_key::{ObjectKey, TypeKey};
-use reverser_core::plan::{DeleteProof, Wanted};
+use reverser_core::plan::DeleteProof;
 use reverser_core::redaction::RedactionKey;
 use reverser_core::repo_path::RepoPath;
 use reverser_core::scope::{CompleteScopes, Listed, Listing, ScopeKey};
@@ -40,6 +41,7 @@ use self::origins::{Sight, Written};
 pub use self::rule_scopes::{Loss, RuleScopes};
 use self::sent::{Content, selected_destinations, together};
 pub use self::sent::{Effect, ToWriter};
+use self::telling::Telling;
 use self::unreadable::{Bad, Gaps, OfList};
 use crate::attribution::Attribution;
 use crate::identity::Id;
@@ -367,46 +369,18 @@ impl Dispatcher {
             return;
         }
         let who_deletes = known.past.deleter.clone();
-        let path = RepoPath::of(&identity);
         let mut content = Content::new(canonicalise(object));
         let origin = written.origin(&before, who_deletes.as_ref(), was_absent, &self.attribution);
-        let sent = &before.sent;
-        for (id, operations) in &selected {
-            let Some(Ok(destination)) = self.routing.destinations.get(id) else {
-                continue;
-            };
-            let Some((blob, text)) = content.in_form(&destination.form, self.redaction.as_ref())
-            else {
-                continue;
-            };
-            known.sent.insert(id.clone(), (blob, *operations));
-            if sent.get(id) != Some(&(blob, *operations)) {
-                let put = ToWriter::Put {
-                    path: path.clone(),
-                    wanted: Wanted {
-                        blob,
-                        operations: *operations,
-                    },
-                    content: text.into_owned().into(),
-                    origin: origin.of(&mut content),
-                };
-                effects.push(Effect::Writer(destination.target.clone(), id.clone(), put));
-            }
-        }
-        for (id, (_, operations)) in sent.iter() {
-            if known.sent.get(id).is_some() {
-                continue;
-            }
-            let Some(Ok(destination)) = self.routing.destinations.get(id) else {
-                continue;
-            };
-            let kept = &self.routing.kept;
-            let kept = kept.contain(id, &key.type_key, identity.namespace());
-            let deletes = operations.delete && !kept;
-            let proof = DeleteProof::Deselected;
-            let origin = origin.of(&mut content);
-            effects.push(remove(destination, id, &path, deletes, proof, origin));
-        }
+        let mut telling = Telling {
+            routing: &self.routing,
+            redaction: self.redaction.as_ref(),
+            identity: &identity,
+            path: RepoPath::of(&identity),
+            origin,
+            effects,
+        };
+        known.sent = telling.send(&selected, &before.sent, &mut content);
+        telling.take_back(&before.sent, &known.sent, &mut content);
         written.keep_form(known, &before, &content);
     }
 
