@@ -8,24 +8,25 @@ use reverser_core::attribution::Verdict;
 use reverser_core::author::AuthorMap;
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
-use reverser_core::canon::say_the_same;
 use reverser_core::commit_message::message;
 use reverser_core::object_key::TypeKey;
-use reverser_core::plan::{MassDelete, Plan, Proofs, PrunePolicy, Put, TreeFile, Wanted};
+use reverser_core::plan::{MassDelete, Proofs, PrunePolicy, Put, Wanted};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::transition_log::{Change as LoggedChange, Credit, Share, lay};
 use reverser_git::{
-    Change, CommitId, CommitPlan, CommitTime, EntryKind, FolderPath, Mirror, PathRefusal, Person,
-    PushOptions, PushOutcome, RefusalKind, RefusedChange, Stamp,
+    Change, CommitId, CommitPlan, CommitTime, Mirror, PathRefusal, Person, PushOptions, PushOutcome,
+    RefusalKind, RefusedChange, Stamp,
 };
 
 use super::authors::RefusedAuthors;
 use super::common::{Common, Permits};
+use super::comparison::plan_job;
 use super::contents::Contents;
 use super::doubt::Doubt;
 use super::owner::Owner;
+use super::places::{folder_path, git_id, git_path};
 use super::refusals::{self, local};
-use super::state::{SetAside, plan_of};
+use super::state::SetAside;
 use super::{Access, HeldBack, WriterSettings};
 use crate::identity::Id;
 use crate::leases::branch::Gate;
@@ -391,106 +392,6 @@ fn written_types(common: &Common, puts: &[Put]) -> Vec<(TypeLabels, usize)> {
     written.into_iter().collect()
 }
 
-fn git_path(folder: &BaseFolder, path: &RepoPath) -> Result<reverser_git::RepoPath, Refusal> {
-    reverser_git::RepoPath::parse(&folder.join(path)).map_err(|error| local(&error))
-}
-
-pub(super) fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
-    FolderPath::or_root(folder.as_str()).map_err(|error| local(&error))
-}
-
-/// What a job has to do; nothing if it alone cannot be done, which it then says.
-fn plan_job(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refusal> {
-    let Some(plan) = plan_on_tip(mirror, job)? else {
-        return Ok(None);
-    };
-    if keep_equal_forms(mirror, job, &plan)? {
-        return plan_on_tip(mirror, job);
-    }
-    Ok(Some(plan))
-}
-
-/// The difference between what a destination wants and what the tip holds.
-fn plan_on_tip(mirror: &mut Mirror, job: &mut Job) -> Result<Option<Plan>, Refusal> {
-    let snapshot = match &job.doubt {
-        Doubt::Whole => mirror.snapshot(&folder_path(&job.folder)?),
-        Doubt::At(paths) => {
-            let paths = paths.keys().map(|path| git_path(&job.folder, path));
-            mirror.files_at(&paths.collect::<Result<Vec<_>, _>>()?)
-        }
-    };
-    let snapshot = match snapshot {
-        Ok(snapshot) => snapshot,
-        Err(error) => {
-            let refusal = refusals::of_one_folder(&error).ok_or_else(|| local(&error))?;
-            job.done.failure = Some(refusal);
-            return Ok(None);
-        }
-    };
-    let folder = job.folder.as_str();
-    // The root of a repository has no name and no slash behind it.
-    let skip = if folder.is_empty() {
-        0
-    } else {
-        folder.len() + 1
-    };
-    let files = snapshot.iter().filter_map(|entry| {
-        let path = std::str::from_utf8(entry.path).ok()?.get(skip..)?;
-        let blob = entry.blob.filter(|_| entry.kind == EntryKind::File)?;
-        Some(TreeFile {
-            path,
-            blob: BlobId::from_bytes(*blob.as_bytes()),
-        })
-    });
-    Ok(Some(plan_of(job, files)))
-}
-
-/// Looks into files that are to be replaced: one that says the same in another form stays. Tells
-/// whether there was one.
-fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<bool, Refusal> {
-    let doubtful: Vec<(&RepoPath, BlobId, BlobId)> = plan
-        .puts
-        .iter()
-        .filter_map(|put| Some((&put.path, put.replaces?, put.blob)))
-        .filter(|(path, there, _)| !job.doubt.is_own(path, *there))
-        .collect();
-    if doubtful.is_empty() {
-        return Ok(false);
-    }
-    // What was pushed before is not kept, but the clone may still have it.
-    let ids: Vec<reverser_git::BlobId> = doubtful
-        .iter()
-        .flat_map(|(_, there, wanted)| [*there, *wanted])
-        .filter(|blob| job.contents.get(*blob).is_none())
-        .map(git_id)
-        .collect();
-    let blobs = mirror
-        .blobs(&ids)
-        .map_err(|error| refusals::fetch(&error))?;
-    let content = |blob: BlobId| match job.contents.get(blob) {
-        Some(content) => Some(content),
-        None => std::str::from_utf8(blobs.found.get(&git_id(blob))?).ok(),
-    };
-    let says_the_same = |(_, there, wanted): &&(&RepoPath, BlobId, BlobId)| {
-        let pair = content(*there).zip(content(*wanted));
-        pair.is_some_and(|(file, wanted)| say_the_same(file, wanted))
-    };
-    let equal: Vec<_> = doubtful
-        .iter()
-        .filter(says_the_same)
-        .map(|(path, there, wanted)| ((*path).clone(), (*there, *wanted)))
-        .collect();
-    if equal.is_empty() {
-        return Ok(false);
-    }
-    Arc::make_mut(&mut job.equal_in_form).extend(equal);
-    Ok(true)
-}
-
-pub(super) fn git_id(blob: BlobId) -> reverser_git::BlobId {
-    reverser_git::BlobId::from_bytes(*blob.as_bytes())
-}
-
 fn commit_plan(
     settings: &WriterSettings,
     job: &Job,
@@ -498,9 +399,7 @@ fn commit_plan(
     authors: &AuthorMap,
     time: i64,
 ) -> Result<CommitPlan, Refusal> {
-    let path = |path: &RepoPath| {
-        reverser_git::RepoPath::parse(&job.folder.join(path)).map_err(|error| local(&error))
-    };
+    let path = |path: &RepoPath| git_path(&job.folder, path);
     let Share {
         credit,
         puts,

@@ -9,7 +9,8 @@ use reverser_core::plan::Plan;
 use reverser_git::{Change, CommitPlan, EntryKind, FolderPath, RepoPath};
 use tokio::runtime::Handle;
 
-use super::attempt::{Attempt, Job, Part, git_id};
+use super::attempt::{Attempt, Job, Part};
+use super::places::git_id;
 use super::refusals::{self, local};
 use crate::leases::presence::Presence;
 use crate::routing::{Destination, MarkedFolder, Refusal};

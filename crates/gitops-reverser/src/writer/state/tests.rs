@@ -7,7 +7,13 @@ use reverser_core::scope::{Listed, Listing, ScopeKey};
 use reverser_core::selection::Reach;
 use reverser_git::{BranchName, CancelToken, Git, RemoteUrl, Scheme};
 
+use reverser_core::plan::{DeleteProof, PruneMode};
+use reverser_git::Person;
+
 use super::*;
+use crate::dispatch::{Knowledge, ToWriter};
+use crate::identity::Id;
+use crate::writer::WriterSettings;
 use crate::routing::Target;
 
 fn settings() -> WriterSettings {
