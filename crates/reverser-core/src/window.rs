@@ -19,19 +19,6 @@ pub struct Limits {
     pub quiet: Duration,
 }
 
-/// Why a batch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlushCause {
-    /// It has enough files.
-    Files,
-    /// It has enough bytes.
-    Bytes,
-    /// Its first change has waited long enough.
-    Age,
-    /// Nothing has changed for a while.
-    Quiet,
-}
-
 /// Changes that wait to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
@@ -72,9 +59,9 @@ impl Window {
         }
     }
 
-    /// When the batch ends, and why; nothing while there is none.
+    /// When the batch ends; nothing while there is none.
     #[must_use]
-    pub fn due(&self, limits: &Limits) -> Option<(Instant, FlushCause)> {
+    pub fn due(&self, limits: &Limits) -> Option<Instant> {
         let Waiting {
             first,
             last,
@@ -82,18 +69,10 @@ impl Window {
             bytes,
             full,
         } = self.waiting?;
-        if files >= limits.max_files {
-            return Some((full.unwrap_or(last), FlushCause::Files));
+        if files >= limits.max_files || bytes >= limits.max_bytes {
+            return Some(full.unwrap_or(last));
         }
-        if bytes >= limits.max_bytes {
-            return Some((full.unwrap_or(last), FlushCause::Bytes));
-        }
-        let (quiet, old) = (last + limits.quiet, first + limits.max_wait);
-        Some(if quiet <= old {
-            (quiet, FlushCause::Quiet)
-        } else {
-            (old, FlushCause::Age)
-        })
+        Some((last + limits.quiet).min(first + limits.max_wait))
     }
 
     /// How many changes wait.
@@ -147,15 +126,9 @@ mod tests {
     fn a_lone_change_is_written_after_the_quiet_time() {
         let (start, mut window) = (Instant::now(), Window::default());
         window.add(10, start);
-        assert_eq!(
-            window.due(&LIMITS),
-            Some((start + milliseconds(300), FlushCause::Quiet))
-        );
+        assert_eq!(window.due(&LIMITS), Some(start + milliseconds(300)));
         window.add(10, start + milliseconds(200));
-        assert_eq!(
-            window.due(&LIMITS),
-            Some((start + milliseconds(500), FlushCause::Quiet))
-        );
+        assert_eq!(window.due(&LIMITS), Some(start + milliseconds(500)));
     }
 
     #[test]
@@ -166,10 +139,7 @@ mod tests {
             window.add(1, now);
             window.note_full(&LIMITS, now);
         }
-        assert_eq!(
-            window.due(&LIMITS),
-            Some((start + milliseconds(199), FlushCause::Files))
-        );
+        assert_eq!(window.due(&LIMITS), Some(start + milliseconds(199)));
     }
 
     #[test]
@@ -179,15 +149,12 @@ mod tests {
             window.add(1, start + milliseconds(index * 100));
         }
         let last = start + milliseconds(19_800);
-        assert_eq!(
-            window.due(&LIMITS),
-            Some((start + milliseconds(20_000), FlushCause::Age))
-        );
+        assert_eq!(window.due(&LIMITS), Some(start + milliseconds(20_000)));
         window.add(1, last);
-        assert_eq!(window.due(&LIMITS), Some((last, FlushCause::Files)));
+        assert_eq!(window.due(&LIMITS), Some(last));
         let mut large = Window::default();
         large.add(1 << 20, start);
-        assert_eq!(large.due(&LIMITS), Some((start, FlushCause::Bytes)));
+        assert_eq!(large.due(&LIMITS), Some(start));
     }
 
     #[test]
@@ -199,9 +166,6 @@ mod tests {
         window.add(1, start + milliseconds(19_900));
         window.put_back(batch);
         assert_eq!(window.files(), 2);
-        assert_eq!(
-            window.due(&LIMITS),
-            Some((start + milliseconds(20_000), FlushCause::Age))
-        );
+        assert_eq!(window.due(&LIMITS), Some(start + milliseconds(20_000)));
     }
 }

@@ -146,14 +146,14 @@ impl Attempt {
     fn marker(&mut self, path: &str) -> Result<Marker, Refusal> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = FolderPath::parse(folder).map_err(|error| local(&error))?;
+        let path = RepoPath::parse(path).map_err(|error| local(&error))?;
         let snapshot = match self.mirror.snapshot(&folder) {
             Ok(snapshot) => snapshot,
             // Something else stands in its place.
             Err(error) if refusals::of_one_folder(&error).is_some() => return Ok(Marker::Other),
             Err(error) => return Err(local(&error)),
         };
-        let mut entries = snapshot.iter();
-        let Some(entry) = entries.find(|entry| entry.path == path.as_bytes()) else {
+        let Some(entry) = snapshot.get(&path) else {
             return Ok(Marker::None);
         };
         let blob = entry.blob.filter(|_| entry.kind == EntryKind::File);

@@ -168,7 +168,7 @@ impl DestinationState {
         if self.pending {
             return None;
         }
-        let (due, _) = self.window.due(&self.limits(limits))?;
+        let due = self.window.due(&self.limits(limits))?;
         let due = self.log.worth_waiting(due, grace);
         Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
     }

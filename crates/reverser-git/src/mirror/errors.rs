@@ -30,7 +30,7 @@ pub enum OpenError {
 /// Why the remote's state could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The remote could not be used; see [`RemoteFailure::is_transient`].
+    /// The remote could not be used.
     #[error(transparent)]
     Remote(#[from] RemoteFailure),
     /// The operation was cancelled.

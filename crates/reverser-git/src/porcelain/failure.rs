@@ -40,21 +40,6 @@ pub enum UnreachableCause {
     Unsupported,
 }
 
-impl RemoteFailure {
-    /// Whether waiting can help. Otherwise somebody has to change the URL, the Secret or the server.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        use UnreachableCause::{Interrupted, NotConnected, TimedOut};
-        matches!(
-            self,
-            Self::Unreachable {
-                cause: NotConnected | Interrupted | TimedOut,
-                ..
-            }
-        )
-    }
-}
-
 /// Whether a push that failed this way has certainly changed nothing on the remote.
 pub(crate) fn failed_before_sending(failure: &RemoteFailure, stderr: &str) -> bool {
     use UnreachableCause::{Interrupted, TimedOut};
