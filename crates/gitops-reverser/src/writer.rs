@@ -25,6 +25,7 @@ mod places;
 mod reaching;
 mod refusals;
 mod results;
+mod search;
 mod settings;
 mod state;
 mod turns;
@@ -337,6 +338,15 @@ impl Writer {
                 state.compare_all();
             }
         }
+        let now = Instant::now();
+        // A look at a quiet remote fetches; a batch relies on the tip that is known.
+        let look = self
+            .last_look
+            .is_none_or(|last| now >= last + self.settings.poll);
+        // While it waited for its turn, another branch may have made the push that was allowed.
+        if !look && !self.is_ending && self.repo.is_too_early(&self.target.repo) {
+            return self.is_content();
+        }
         let access = match access {
             Ok(access) => access,
             Err(refusal) => {
@@ -348,11 +358,6 @@ impl Writer {
             Ok(mirror) => mirror,
             Err(refusal) => return self.fail(&refusal),
         };
-        let now = Instant::now();
-        // A look at a quiet remote fetches; a batch relies on the tip that is known.
-        let look = self
-            .last_look
-            .is_none_or(|last| now >= last + self.settings.poll);
         if look {
             self.last_look = Some(now);
         }

@@ -26,6 +26,7 @@ use super::doubt::Doubt;
 use super::owner::Owner;
 use super::places::{folder_path, git_id, git_path};
 use super::refusals::{self, local};
+use super::search::{Found, Search};
 use super::state::SetAside;
 use super::{Access, HeldBack, WriterSettings};
 use crate::identity::Id;
@@ -56,7 +57,7 @@ pub(super) struct Attempt {
     /// What is asked before anything is written; nothing where nobody else writes.
     pub(super) gate: Option<Gate>,
     pub(super) permits: Permits,
-    /// Whether pushes wait until the repository lets itself be pushed to.
+    /// Whether pushes are left to a later attempt while the repository may not be pushed to.
     pub(super) paced: bool,
 }
 
@@ -83,6 +84,8 @@ pub(super) struct Job {
     pub(super) committer: Person,
     /// Whether a refused push is worth narrowing down.
     pub(super) narrow: bool,
+    /// How far earlier attempts have come with that.
+    pub(super) found: Found,
     /// When watch events brought what is written.
     pub(super) events: Vec<Instant>,
     pub(super) owner: Owner,
@@ -104,7 +107,7 @@ pub(super) struct Done {
     pub(super) held_back: Option<HeldBack>,
     /// Files of types that no rule selects, where the whole folder was compared.
     pub(super) unselected: Option<BTreeMap<TypeKey, usize>>,
-    /// How many files differed.
+    /// How many files differed, or still do.
     pub(super) planned: usize,
     /// Files that were left out because their content is nowhere.
     pub(super) content_missing: usize,
@@ -112,6 +115,8 @@ pub(super) struct Done {
     pub(super) set_aside: Vec<(RepoPath, SetAside)>,
     /// The server refuses everything: nothing says that it is about single objects.
     pub(super) refused_whole: bool,
+    /// The rest is written as soon as the repository may be pushed to again.
+    pub(super) paused: bool,
     /// Whether the server has taken any of it, or nobody can tell.
     pub(super) may_have_written: bool,
 }
@@ -151,7 +156,15 @@ pub(super) enum Tried {
     Written,
     Moved,
     NotOurTurn,
+    /// The repository may not be pushed to now.
+    Later,
     Refused(reverser_git::Refusal),
+}
+
+impl Job {
+    fn take_found(&mut self) -> Found {
+        std::mem::take(&mut self.found)
+    }
 }
 
 impl Attempt {
@@ -229,12 +242,37 @@ impl Attempt {
             parts.extend(shares.into_iter().map(|share| Part { job: at, share }));
         }
         self.count_named();
+        let mut found: Vec<Found> = self.jobs.iter_mut().map(Job::take_found).collect();
+        if let Some((refusal, pushes)) = found.iter_mut().find_map(|found| found.authors.take()) {
+            return self.push_without_authors(&parts, &refusal, pushes);
+        }
+        if let Some(search) = Search::go_on(found, &parts) {
+            return self.search(search);
+        }
         match self.push(&parts)? {
             Tried::Refused(refusal) if refusal.kind == RefusalKind::Author => {
-                self.push_without_authors(&parts, &refusal)
+                if let [only] = &parts[..] {
+                    self.refuse_author(only, &refusal.reason);
+                }
+                self.push_without_authors(&parts, &refusal, 0)
             }
             Tried::Refused(refusal) => self.narrow(parts, &refusal),
+            Tried::Later => {
+                self.pause(&parts, None);
+                Ok(Tried::Later)
+            }
             tried => Ok(tried),
+        }
+    }
+
+    /// These wait until the repository may be pushed to again.
+    pub(super) fn pause(&mut self, parts: &[Part], refusal: Option<&Refusal>) {
+        for part in parts {
+            let done = &mut self.jobs[part.job].done;
+            done.paused = true;
+            if done.failure.is_none() {
+                done.failure = refusal.cloned();
+            }
         }
     }
 
@@ -261,8 +299,8 @@ impl Attempt {
         if parts.is_empty() {
             return Ok(Tried::Written);
         }
-        if self.paced {
-            self.permits.await_pace(&self.settings.cut_off);
+        if self.paced && self.permits.is_too_early() {
+            return Ok(Tried::Later);
         }
         let turn = self.gate.as_ref().map(Gate::pass);
         if matches!(turn, Some(None)) {

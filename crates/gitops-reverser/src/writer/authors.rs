@@ -16,6 +16,7 @@ use reverser_core::transition_log::{Credit, Ground};
 use reverser_git::{Person, RefusalKind};
 
 use super::attempt::{Attempt, Job, Part, Tried};
+use super::refusals::searching_authors;
 use crate::routing::Refusal;
 use crate::telemetry::facts::AuthorRefused;
 use crate::telemetry::labels::DestinationLabels;
@@ -117,38 +118,44 @@ impl Job {
 }
 
 impl Attempt {
-    /// Pushes commit by commit, and finds out which authors the server does not take.
+    /// Pushes commit by commit, and finds out which authors the server does not take. Earlier attempts
+    /// may have made some pushes for that already.
     pub(super) fn push_without_authors(
         &mut self,
         parts: &[Part],
         refusal: &reverser_git::Refusal,
+        pushes_before: usize,
     ) -> Result<Tried, Refusal> {
-        if let [only] = parts {
-            self.refuse_author(only, &refusal.reason);
-        }
         for (at, part) in parts.iter().enumerate() {
-            if self.pushes >= MOST_PUSHES {
+            let pushes = pushes_before + self.pushes;
+            if pushes >= MOST_PUSHES {
                 for part in &parts[at..] {
                     self.refuse_author(part, &refusal.reason);
                 }
                 return self.push_or_narrow(parts[at..].to_vec());
             }
-            match self.push(std::slice::from_ref(part))? {
+            let tried = match self.push(std::slice::from_ref(part))? {
                 Tried::Refused(refusal)
                     if refusal.kind == RefusalKind::Author
                         && self.refuse_author(part, &refusal.reason) =>
                 {
-                    let tried = self.push_or_narrow(vec![part.clone()])?;
-                    if !matches!(tried, Tried::Written) {
-                        return Ok(tried);
-                    }
+                    self.push_or_narrow(vec![part.clone()])?
                 }
                 // Those that follow are built on it.
                 Tried::Refused(refusal) => return self.narrow(parts[at..].to_vec(), &refusal),
-                Tried::Moved => return Ok(Tried::Moved),
-                Tried::NotOurTurn => return Ok(Tried::NotOurTurn),
-                Tried::Written => {}
+                tried => tried,
+            };
+            if matches!(tried, Tried::Written) {
+                continue;
             }
+            let found = &mut self.jobs[part.job].found;
+            if found.is_empty() {
+                found.authors = Some((refusal.clone(), pushes));
+            }
+            if matches!(tried, Tried::Later) {
+                self.pause(&parts[at..], Some(&searching_authors(&refusal.reason)));
+            }
+            return Ok(tried);
         }
         Ok(Tried::Written)
     }
@@ -156,30 +163,36 @@ impl Attempt {
     fn push_or_narrow(&mut self, parts: Vec<Part>) -> Result<Tried, Refusal> {
         match self.push(&parts)? {
             Tried::Refused(refusal) => self.narrow(parts, &refusal),
-            tried => Ok(tried),
+            tried => {
+                if matches!(tried, Tried::Later) {
+                    self.pause(&parts, None);
+                }
+                Ok(tried)
+            }
         }
     }
 
     /// Tries a change that is refused once more with the operator as its author: some servers say
     /// nothing that could be understood.
-    pub(super) fn push_without_author(
-        &mut self,
-        part: &Part,
-        refusal: reverser_git::Refusal,
-    ) -> Result<Tried, Refusal> {
+    pub(super) fn push_without_author(&mut self, part: &Part) -> Result<Tried, Refusal> {
         let before = self.jobs[part.job].refused_authors.clone();
-        if !self.refuse_author(part, "the server takes the change only without its author") {
-            return Ok(Tried::Refused(refusal));
-        }
-        let tried = self.push(std::slice::from_ref(part))?;
-        if !matches!(tried, Tried::Written) {
+        self.refuse_author(part, "the server takes the change only without its author");
+        let tried = self.push(std::slice::from_ref(part));
+        if !matches!(tried, Ok(Tried::Written)) {
             self.jobs[part.job].refused_authors = before;
         }
-        Ok(tried)
+        tried
+    }
+
+    /// Whether a user stands in the commit of these changes as its author.
+    pub(super) fn has_author(&self, part: &Part) -> bool {
+        let job = &self.jobs[part.job];
+        let author = job.author(&part.share.credit);
+        author.is_some_and(|user| !job.refused_authors.contains(user))
     }
 
     /// Remembers that an author is refused; tells whether that is news.
-    fn refuse_author(&mut self, part: &Part, sentence: &str) -> bool {
+    pub(super) fn refuse_author(&mut self, part: &Part, sentence: &str) -> bool {
         let job = &mut self.jobs[part.job];
         let Some(user) = job.author(&part.share.credit) else {
             return false;

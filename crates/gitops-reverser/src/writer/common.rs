@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use reverser_core::author::AuthorMap;
 use reverser_core::object_key::TypeKey;
-use reverser_git::{BranchName, CancelToken, RepositoryIdentity};
+use reverser_git::{BranchName, RepositoryIdentity};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use super::pace::Pace;
@@ -66,7 +66,7 @@ pub(super) struct Permits {
     pub(super) others_wrote: bool,
     _branch: OwnedMutexGuard<Option<Id>>,
     _of_repo: Option<OwnedSemaphorePermit>,
-    global: Option<OwnedSemaphorePermit>,
+    _global: Option<OwnedSemaphorePermit>,
     common: Arc<Common>,
     repo: Arc<Repo>,
     target: Target,
@@ -208,7 +208,7 @@ impl Common {
             others_wrote: last.is_some_and(|last| last != target.repo),
             _branch: branch,
             _of_repo: of_repo,
-            global,
+            _global: global,
             common: self,
             repo,
             target,
@@ -216,33 +216,11 @@ impl Common {
     }
 }
 
-/// So often one that waits for the pace looks whether the process is to end.
-const LOOKS: Duration = Duration::from_millis(100);
-
 impl Permits {
-    /// Blocks until the repository may be pushed to again, or the process is to end. A branch of
-    /// another repository may be written meanwhile.
-    pub(super) fn await_pace(&mut self, cut_off: &CancelToken) {
-        let wait = || {
-            let ready = self.repo.ready_at(&self.target.repo);
-            ready.saturating_duration_since(Instant::now())
-        };
-        if wait().is_zero() {
-            return;
-        }
-        drop(self.global.take());
-        loop {
-            let left = wait();
-            if left.is_zero() || cut_off.is_cancelled() {
-                break;
-            }
-            std::thread::sleep(left.min(LOOKS));
-        }
-        let workers = self.common.workers.clone();
-        let runtime = tokio::runtime::Handle::current();
-        self.global = runtime.block_on(workers.acquire_owned()).ok();
-        // Whoever waits does not hang.
-        self.common.show_attempt(&self.target, true);
+    /// Whether the repository may not be pushed to now. Nobody waits for that with a right that others
+    /// could use.
+    pub(super) fn is_too_early(&self) -> bool {
+        self.repo.is_too_early(&self.target.repo)
     }
 
     /// A push is made.
@@ -269,6 +247,10 @@ impl Repo {
         let pace = paces.entry(id.clone());
         let pace = pace.or_insert_with(|| Pace::new(per_minute, now));
         pace.set(per_minute, now);
+    }
+
+    pub(super) fn is_too_early(&self, id: &Id) -> bool {
+        self.ready_at(id) > Instant::now()
     }
 
     pub(super) fn ready_at(&self, id: &Id) -> Instant {

@@ -1,69 +1,25 @@
 //! A server that refuses a push: which destination, and which object of it?
 //!
 //! Each destination is tried by itself, then halves of its changes, down to single objects. What
-//! passes on the way is written, so that also an attempt that runs out of pushes gets somewhere.
+//! passes on the way is written, so that also an attempt that runs out of pushes gets somewhere, and
+//! what it found out is kept for the next one. It never waits for the pace of the repository: others
+//! may write the branch meanwhile.
 //!
 //! A server that refuses everything looks the same as one that refuses each object. Objects are set
 //! aside only where something shows that it is about them: another push passed, or the server names
 //! their content. Otherwise the push as a whole counts as refused, and is tried again.
 
-use std::collections::BTreeMap;
-
-use reverser_core::plan::DeleteProof;
-use reverser_core::transition_log::{Share, without_steps};
+use reverser_core::transition_log::Share;
 use reverser_git::RefusalKind;
 
 use super::attempt::{Attempt, Part, Tried};
-use super::refusals::{by_server, depends_on_content, names_content};
+use super::refusals::{by_server, depends_on_content, names_content, searching};
+use super::search::{Refused, Search, flat};
 use super::state::SetAside;
 use crate::routing::Refusal;
 
 /// So many pushes one attempt makes. One refused object among 10,000 takes about 30.
 const MOST_PUSHES: usize = 48;
-/// So many if none passes.
-const MOST_IN_VAIN: usize = 20;
-
-/// A single change that is refused.
-struct Refused {
-    part: Part,
-    kind: RefusalKind,
-    sentence: String,
-}
-
-impl Part {
-    fn is_single(&self) -> bool {
-        self.share.puts.len() + self.share.deletes.len() < 2
-    }
-
-    /// Both halves; nothing if it is a single change.
-    fn halve(mut self) -> Option<(Self, Self)> {
-        let Share {
-            credit,
-            puts,
-            deletes,
-        } = &mut self.share;
-        let changes = puts.len() + deletes.len();
-        if changes < 2 {
-            return None;
-        }
-        let half = changes / 2;
-        let later_deletes = if half <= puts.len() {
-            std::mem::take(deletes)
-        } else {
-            deletes.split_off(half - puts.len())
-        };
-        let share = Share {
-            credit: credit.clone(),
-            puts: puts.split_off(half.min(puts.len())),
-            deletes: later_deletes,
-        };
-        let second = Self {
-            job: self.job,
-            share,
-        };
-        Some((self, second))
-    }
-}
 
 impl Attempt {
     /// Finds what a server refuses, and writes the rest.
@@ -72,114 +28,127 @@ impl Attempt {
         parts: Vec<Part>,
         refusal: &reverser_git::Refusal,
     ) -> Result<Tried, Refusal> {
-        let mut sentence = refusal.reason.clone();
-        let parts = Self::without_steps(parts);
-        let (parts, whole): (Vec<Part>, Vec<Part>) = parts
+        let (parts, whole): (Vec<Part>, Vec<Part>) = flat(parts)
             .into_iter()
             .partition(|part| depends_on_content(refusal.kind) && self.jobs[part.job].narrow);
         for part in whole {
             self.refuse_whole(part.job, &refusal.reason);
         }
-        let mut open = Vec::new();
-        let mut singles = Vec::new();
-        let one_destination = parts.len() == 1;
-        for part in parts.into_iter().rev() {
-            if one_destination {
-                divide(part, refusal, &mut open, &mut singles);
-            } else {
-                open.push(part);
-            }
+        let mut search = Search::begin(parts, refusal);
+        if search.open.len() == 1
+            && let Some((part, without_author)) = search.next()
+        {
+            // It is what was refused just now.
+            self.refuse(&mut search, &part, without_author, refusal);
         }
-        let mut passed = false;
-        while let Some(mut part) = open.pop() {
-            let most = if passed { MOST_PUSHES } else { MOST_IN_VAIN };
-            if self.pushes >= most {
-                open.push(part);
+        self.search(search)
+    }
+
+    /// Goes on with a search until it has come to its end, or may make no more pushes for now.
+    pub(super) fn search(&mut self, mut search: Search) -> Result<Tried, Refusal> {
+        let tried = self.push_and_divide(&mut search);
+        if let Ok(tried @ (Tried::Written | Tried::Later)) = &tried {
+            self.judge(&mut search, matches!(tried, Tried::Later));
+        }
+        let found = search.keep(self.jobs.len());
+        for (job, found) in self.jobs.iter_mut().zip(found) {
+            job.found = found;
+        }
+        tried
+    }
+
+    fn push_and_divide(&mut self, search: &mut Search) -> Result<Tried, Refusal> {
+        while let Some((part, without_author)) = search.next() {
+            if self.pushes >= MOST_PUSHES {
                 break;
             }
-            // An object that moved keeps its old file until the new one is there.
-            if singles
-                .iter()
-                .any(|single: &Refused| single.part.job == part.job)
-            {
-                part.share
-                    .deletes
-                    .retain(|delete| delete.proof() != DeleteProof::Moved);
-            }
-            let mut tried = self.push(std::slice::from_ref(&part))?;
-            if part.is_single()
-                && let Tried::Refused(refusal) = &tried
-                && depends_on_content(refusal.kind)
-                && !names_content(refusal.kind)
-            {
-                tried = self.push_without_author(&part, refusal.clone())?;
-            }
+            let before = self.pushes;
+            let tried = if without_author {
+                self.push_without_author(&part)?
+            } else {
+                self.push(std::slice::from_ref(&part))?
+            };
             match tried {
-                Tried::Written => passed = true,
-                Tried::Moved => return Ok(Tried::Moved),
-                Tried::NotOurTurn => return Ok(Tried::NotOurTurn),
-                Tried::Refused(refusal) if depends_on_content(refusal.kind) => {
-                    sentence.clone_from(&refusal.reason);
-                    divide(part, &refusal, &mut open, &mut singles);
+                Tried::Written if self.pushes > before => search.pass(),
+                // Nothing of it could be pushed, which its job says.
+                Tried::Written => search.give_up(),
+                Tried::Refused(refusal) => {
+                    self.refuse(search, &part, without_author, &refusal);
                 }
-                Tried::Refused(refusal) => self.refuse_whole(part.job, &refusal.reason),
+                ends => return Ok(ends),
             }
         }
-        self.judge(open, singles, passed, &sentence);
         Ok(Tried::Written)
     }
 
-    /// The same changes with each file in one commit, so that one can be refused without the others.
-    fn without_steps(parts: Vec<Part>) -> Vec<Part> {
-        let mut of_jobs: BTreeMap<usize, Vec<Share>> = BTreeMap::new();
-        for Part { job, share } in parts {
-            of_jobs.entry(job).or_default().push(share);
+    /// What follows from a push that was refused.
+    fn refuse(
+        &mut self,
+        search: &mut Search,
+        part: &Part,
+        without_author: bool,
+        refusal: &reverser_git::Refusal,
+    ) {
+        if refusal.kind == RefusalKind::Author && self.refuse_author(part, &refusal.reason) {
+            // The same is tried again, now with the operator as its author.
+            return;
         }
-        let of_job = |(job, shares)| {
-            let shares = without_steps(shares).into_iter();
-            shares.map(move |share| Part { job, share })
-        };
-        of_jobs.into_iter().flat_map(of_job).collect()
+        if !depends_on_content(refusal.kind) || !self.jobs[part.job].narrow {
+            self.refuse_whole(part.job, &refusal.reason);
+            return search.give_up();
+        }
+        let perhaps_its_author = part.is_single() && !names_content(refusal.kind);
+        if perhaps_its_author && !without_author && self.has_author(part) {
+            return search.retry_without_author(refusal);
+        }
+        search.refuse(refusal);
     }
 
-    fn judge(&mut self, open: Vec<Part>, singles: Vec<Refused>, passed: bool, sentence: &str) {
+    /// What is known now: objects that are set aside, and destinations whose changes are refused or
+    /// still looked through.
+    fn judge(&mut self, search: &mut Search, paused: bool) {
         let unproven = self.jobs.iter().flat_map(|job| job.set_aside.values());
         let unproven = unproven.filter(|set_aside| !set_aside.proven).count();
-        let named = singles.iter().all(|single| names_content(single.kind));
-        let only_one = singles.len() + unproven == 1 && self.has_pushed;
-        let about_objects = passed || (open.is_empty() && (named || only_one));
-        for Refused {
-            part,
-            kind,
-            sentence,
-        } in singles
-        {
-            if !about_objects {
-                self.refuse_whole(part.job, &sentence);
-                continue;
-            }
-            let Share { puts, deletes, .. } = part.share;
-            let puts = puts.into_iter().map(|put| (put.path, Some(put.blob)));
-            let deletes = deletes.into_iter();
-            let deletes = deletes.map(|delete| (delete.path().clone(), None));
-            let done = &mut self.jobs[part.job].done;
-            for (path, blob) in puts.chain(deletes) {
-                let set_aside = SetAside {
-                    blob,
-                    message: sentence.clone(),
-                    proven: passed || names_content(kind),
-                };
-                done.deletes.retain(|deleted| *deleted != path);
-                done.set_aside.push((path, set_aside));
+        let named = search.refused.iter();
+        let named = named.map(|refused| refused.by.kind).all(names_content);
+        let only_one = search.refused.len() + unproven == 1 && self.has_pushed;
+        let ends = search.open.is_empty() || search.is_in_vain();
+        if search.passed || (search.open.is_empty() && (named || only_one)) {
+            for refused in search.refused.drain(..) {
+                self.put_aside(refused, search.passed);
             }
         }
-        for part in open {
-            if passed {
-                // The next attempt goes on from here.
-                self.jobs[part.job].done.failure = Some(by_server(sentence));
-            } else {
-                self.refuse_whole(part.job, sentence);
+        if ends {
+            for Refused { part, by } in search.refused.drain(..) {
+                self.refuse_whole(part.job, &by.sentence);
             }
+            for open in search.open.drain(..) {
+                self.refuse_whole(open.part.job, &search.sentence);
+            }
+        }
+        for (job, left) in search.left() {
+            let done = &mut self.jobs[job].done;
+            done.failure = Some(searching(&search.sentence, left));
+            done.paused = paused;
+            done.planned = left;
+        }
+    }
+
+    fn put_aside(&mut self, refused: Refused, passed: bool) {
+        let Refused { part, by } = refused;
+        let Share { puts, deletes, .. } = part.share;
+        let puts = puts.into_iter().map(|put| (put.path, Some(put.blob)));
+        let deletes = deletes.into_iter();
+        let deletes = deletes.map(|delete| (delete.path().clone(), None));
+        let done = &mut self.jobs[part.job].done;
+        for (path, blob) in puts.chain(deletes) {
+            let set_aside = SetAside {
+                blob,
+                message: by.sentence.clone(),
+                proven: passed || names_content(by.kind),
+            };
+            done.deletes.retain(|deleted| *deleted != path);
+            done.set_aside.push((path, set_aside));
         }
     }
 
@@ -187,25 +156,5 @@ impl Attempt {
         let done = &mut self.jobs[job].done;
         done.failure = Some(by_server(sentence));
         done.refused_whole = true;
-    }
-}
-
-/// Halves a refused part, or notes the single change that is refused.
-fn divide(
-    part: Part,
-    refusal: &reverser_git::Refusal,
-    open: &mut Vec<Part>,
-    singles: &mut Vec<Refused>,
-) {
-    match part.clone().halve() {
-        Some((first, second)) => {
-            open.push(second);
-            open.push(first);
-        }
-        None => singles.push(Refused {
-            part,
-            kind: refusal.kind,
-            sentence: refusal.reason.clone(),
-        }),
     }
 }

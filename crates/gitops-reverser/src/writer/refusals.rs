@@ -92,6 +92,24 @@ pub(super) fn by_server(sentence: &str) -> Refusal {
     }
 }
 
+/// The same, while it is not known yet which of so many files the server means.
+pub(super) fn searching(sentence: &str, files: usize) -> Refusal {
+    let sentence = sentence.trim_end_matches('.');
+    by_server(&format!(
+        "{sentence}. Which of {files} files that is about is found out by smaller pushes, at the pace \
+         that spec.push.maxPerMinute of the repository allows"
+    ))
+}
+
+/// The same, while it is not known yet which authors the server means.
+pub(super) fn searching_authors(sentence: &str) -> Refusal {
+    let sentence = sentence.trim_end_matches('.');
+    by_server(&format!(
+        "{sentence}. Which authors that is about is found out by single pushes, at the pace that \
+         spec.push.maxPerMinute of the repository allows"
+    ))
+}
+
 /// A push that did not come to an end that the attempt can act on.
 pub(super) fn push(outcome: PushOutcome) -> Refusal {
     match outcome {

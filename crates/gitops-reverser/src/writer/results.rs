@@ -105,6 +105,7 @@ impl Writer {
                 continue;
             };
             let was_in_sync = state.is_in_sync();
+            let paused = job.done.paused;
             let content_missing = state.finish(job, now);
             if !was_in_sync && state.is_in_sync() {
                 self.common.telemetry.emit(DestinationInSync {
@@ -113,8 +114,11 @@ impl Writer {
                     objects: state.objects(),
                 });
             }
-            if let Some((attempt, after, refusal)) = state.retries_after(now) {
-                // What is in the way may have been removed by somebody else.
+            let ready = self.repo.ready_at(&self.target.repo);
+            let ready = ready.saturating_duration_since(now);
+            if let Some((attempt, after, refusal)) = state.retries_after(paused.then_some(ready), now) {
+                // What is in the way may have been removed by somebody else, and a push to a branch
+                // that has moved would be one too many.
                 self.must_fetch = true;
                 self.common.telemetry.emit(PushRetried {
                     branch: &self.labels,

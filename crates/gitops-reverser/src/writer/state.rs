@@ -21,6 +21,7 @@ use reverser_git::CommitId;
 use super::authors::RefusedAuthors;
 use super::contents::Contents;
 use super::doubt::Doubt;
+use super::search::Found;
 use super::unconfirmed::Unconfirmed;
 use super::unwritten::Unwritten;
 use super::{HeldBack, Report};
@@ -66,6 +67,8 @@ pub(super) struct DestinationState {
     set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
     /// The server refused everything, and nothing has changed since.
     refused_whole: bool,
+    /// How far the search for what the server refuses has come.
+    found: Found,
     /// Files that the last attempt found to differ and did not bring to the remote.
     waiting: usize,
     /// Whether the folder was compared with what is wanted, at least once.
@@ -112,6 +115,7 @@ impl DestinationState {
             equal_in_form: Arc::default(),
             set_aside: Arc::default(),
             refused_whole: false,
+            found: Found::default(),
             waiting: 0,
             compared: false,
             unconfirmed: Unconfirmed::default(),
@@ -154,6 +158,7 @@ impl DestinationState {
 
     fn try_at_once(&mut self) {
         self.refused_whole = false;
+        self.found = Found::default();
         self.not_before = None;
     }
 

@@ -69,6 +69,7 @@ impl DestinationState {
             refused_authors: self.refused_authors.clone(),
             committer: self.committer(&settings.committer),
             narrow: !self.refused_whole,
+            found: std::mem::take(&mut self.found),
             events: std::mem::take(&mut self.events),
             owner: Owner::new(&self.destination, self.foreign_owner.clone()),
             done: Done::default(),
@@ -117,6 +118,7 @@ impl DestinationState {
         self.contents.merge(job.contents);
         self.log.put_back(job.log);
         self.refused_authors = job.refused_authors;
+        self.found = job.found;
         self.put_back_events(job.events);
         self.note_pushed(job.done.pushed);
     }
@@ -143,23 +145,26 @@ impl DestinationState {
             policy,
             log,
             refused_authors,
+            found,
             round,
             done,
             ..
         } = job;
         self.refused_authors = refused_authors;
-        let may_have_written = done.may_have_written || done.failure.is_none();
+        self.found = found;
+        let is_written = done.failure.is_none() && !done.paused;
+        let may_have_written = done.may_have_written || is_written;
         self.unwritten
             .end(may_have_written, &self.wanted, &mut self.proofs);
         let _batch = self.taken.take();
         self.compared = true;
         self.equal_in_form = equal_in_form;
-        if done.capped > 0 || done.content_missing > 0 || done.failure.is_some() {
+        if done.capped > 0 || done.content_missing > 0 || !is_written {
             self.doubt = Doubt::Whole;
         }
         let all_decided = done.capped == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
-        let ends = all_decided && done.failure.is_none();
+        let ends = all_decided && is_written;
         self.shown = policy.shown.filter(|_| !ends);
         self.foreign_owner = done.foreign_owner;
         if let Some(unselected) = done.unselected {
@@ -170,43 +175,44 @@ impl DestinationState {
         }
         self.note_pushed(done.pushed);
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
-        match done.failure {
-            None => {
-                self.failure = None;
-                self.failures = 0;
-                self.not_before = None;
-                self.unconfirmed.confirm();
-                self.waiting = done.content_missing;
-                if done.content_missing == 0 {
-                    self.written_round = Some(round);
-                }
-                for path in &done.deletes {
-                    self.proofs.of_file.remove(path);
-                }
-                // What was decided is decided, also about files that were not there.
-                if all_decided {
-                    self.forget_proofs(&proofs);
-                }
-                // An object that is set aside may have to be tried again as it is.
-                let aside = self.set_aside.values().filter_map(|aside| aside.blob);
-                contents.retain(&aside.collect());
-                // A cap of zero lets nothing go, however often it is tried.
-                if done.capped > 0 && !done.deletes.is_empty() {
-                    self.window.add(0, now);
-                }
+        self.failure = done.failure;
+        if is_written {
+            self.failures = 0;
+            self.not_before = None;
+            self.unconfirmed.confirm();
+            self.waiting = done.content_missing;
+            if done.content_missing == 0 {
+                self.written_round = Some(round);
             }
-            Some(refusal) => {
-                self.failure = Some(refusal);
-                self.failures += 1;
-                self.not_before = Some(now + after_failures(self.failures));
-                self.refused_whole = done.refused_whole;
-                self.waiting = done.planned;
-                self.unconfirmed.put_back(&self.wanted);
-                self.put_back_events(events);
-                self.log.put_back(log);
-                // What the server refuses is tried again, but not at once.
+            for path in &done.deletes {
+                self.proofs.of_file.remove(path);
+            }
+            // What was decided is decided, also about files that were not there.
+            if all_decided {
+                self.forget_proofs(&proofs);
+            }
+            // An object that is set aside may have to be tried again as it is.
+            let aside = self.set_aside.values().filter_map(|aside| aside.blob);
+            contents.retain(&aside.collect());
+            // A cap of zero lets nothing go, however often it is tried.
+            if done.capped > 0 && !done.deletes.is_empty() {
                 self.window.add(0, now);
             }
+        } else {
+            // What only waits for its time is not failing more and more.
+            if done.paused {
+                self.not_before = None;
+            } else {
+                self.failures += 1;
+                self.not_before = Some(now + after_failures(self.failures));
+            }
+            self.refused_whole = done.refused_whole;
+            self.waiting = done.planned;
+            self.unconfirmed.put_back(&self.wanted);
+            self.put_back_events(events);
+            self.log.put_back(log);
+            // What the server refuses is tried again, but not at once.
+            self.window.add(0, now);
         }
         self.contents.merge(contents);
         done.content_missing > 0
@@ -261,9 +267,15 @@ impl DestinationState {
         }
     }
 
-    /// How long until it may be tried again, for those who are told of a failure.
-    pub(in crate::writer) fn retries_after(&self, now: Instant) -> Option<(u32, Duration, &Refusal)> {
-        let wait = self.not_before?.saturating_duration_since(now);
-        Some((self.failures, wait, self.failure.as_ref()?))
+    /// How long until it may be tried again, for those who are told of a failure. A destination that
+    /// waits for the pace of the repository knows how long.
+    pub(in crate::writer) fn retries_after(
+        &self,
+        paused: Option<Duration>,
+        now: Instant,
+    ) -> Option<(u32, Duration, &Refusal)> {
+        let not_before = self.not_before;
+        let wait = not_before.map(|earliest| earliest.saturating_duration_since(now));
+        Some((self.failures.max(1), paused.or(wait)?, self.failure.as_ref()?))
     }
 }

@@ -134,6 +134,9 @@ fn an_author_that_the_server_refuses_stands_in_the_message_and_others_as_before(
         writer.put_by("bob", "api", "two");
         await_value(&bench, "api", "two");
         assert_eq!(bench.pushes(), before + 1);
+        // Also a change that comes alone is written.
+        writer.put_by("carol", "cart", "one");
+        await_value(&bench, "cart", "one");
     }
 }
 

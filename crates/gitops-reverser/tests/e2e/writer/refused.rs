@@ -63,7 +63,49 @@ fn one_refused_object_is_set_aside_and_everything_else_is_written() {
 }
 
 #[test]
-fn looking_for_what_is_refused_keeps_to_the_pace_of_the_repository() {
+fn looking_for_what_is_refused_keeps_to_the_pace_of_the_repository_and_delays_nobody() {
+    let bench = Bench::patient();
+    bench.repository.hook("pre-receive", REFUSES_BAD);
+    let mut destination = bench.destination("main", "clusters/prod");
+    // Two pushes, then one in a minute: it would take long to find what is refused among sixteen.
+    destination.push.per_minute = 1;
+    let mut writer = bench.run_branch("main");
+    writer.add_with("prod", destination);
+    writer.await_failure("prod", "");
+    writer.put("bad", "one");
+    for name in 0..15 {
+        writer.put(&format!("web-{name}"), "one");
+    }
+    // Status tells it meanwhile.
+    let message = writer.await_failure("prod", "PushRefused");
+    assert!(message.contains("against our rules"), "{message}");
+    assert!(message.contains("maxPerMinute"), "{message}");
+    soon("files that wait", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        (report.waiting > 0).then_some(()).ok_or(format!("{report:?}"))
+    });
+    // Who reaches the same branch at another pace does not wait for it.
+    let mut beside = bench.run_beside("twin", "main");
+    beside.add("stage", "clusters/stage");
+    for round in 0..3 {
+        let value = round.to_string();
+        beside.put_in("stage", "web", &value);
+        beside.await_objects("clusters/stage", &[("web", &value)]);
+    }
+    beside.stop();
+    // The process does not end without what can be written.
+    writer.stop();
+    soon("the set-aside object", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let found = report.set_aside_objects == 1 && report.failure.is_none();
+        found.then_some(()).ok_or(format!("{report:?}"))
+    });
+    assert_eq!(bench.objects("clusters/prod").len(), 15);
+    bench.repository.assert_sound("main");
+}
+
+#[test]
+fn what_is_refused_is_found_at_the_pace_of_the_repository() {
     let bench = Bench::patient();
     bench.repository.hook("pre-receive", REFUSES_BAD);
     let mut destination = bench.destination("main", "clusters/prod");
@@ -74,7 +116,7 @@ fn looking_for_what_is_refused_keeps_to_the_pace_of_the_repository() {
     writer.await_failure("prod", "");
     let (start, before) = (Instant::now(), bench.pushes());
     writer.put("bad", "one");
-    for name in 0..15 {
+    for name in 0..7 {
         writer.put(&format!("web-{name}"), "one");
     }
     soon("the set-aside object", || {
@@ -85,6 +127,7 @@ fn looking_for_what_is_refused_keeps_to_the_pace_of_the_repository() {
     let (pushes, seconds) = (bench.pushes() - before, start.elapsed().as_secs());
     let allowed = usize::try_from(4 + (seconds + 1) / 3).unwrap();
     assert!(pushes <= allowed, "{pushes} pushes in {seconds} s");
+    assert_eq!(bench.objects("clusters/prod").len(), 7);
 }
 
 #[test]
