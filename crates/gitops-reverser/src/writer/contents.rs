@@ -66,6 +66,12 @@ impl Contents {
         self.bytes = self.memory.values().map(|content| content.len()).sum();
     }
 
+    /// Forgets what is in memory.
+    pub(super) fn forget_memory(&mut self) {
+        self.memory = HashMap::new();
+        self.bytes = 0;
+    }
+
     pub(super) fn retain(&mut self, keep: &HashSet<BlobId>) {
         self.retain_in_memory(keep);
         self.staged.retain(|blob, _| keep.contains(blob));

@@ -1,4 +1,5 @@
-//! Contents that wait to be written: kept in memory while they are few, on the disk otherwise.
+//! Contents that wait to be written: kept in memory while they are few, on the disk otherwise, and
+//! nowhere if the disk does not take them. Then they are read from the API again once it does.
 
 use std::collections::HashSet;
 
@@ -28,22 +29,20 @@ impl Writer {
         {
             self.mirror = Some(mirror);
         }
-        // A disk that cannot be written is told by the next attempt.
-        let Some(staged) = self.staged.clone() else {
-            return;
-        };
         for state in self.destinations.values_mut() {
             let contents = std::mem::take(&mut state.contents);
-            let staged = staged.clone();
+            let staged = self.staged.clone();
             let task = tokio::task::spawn_blocking(move || {
-                let written = contents.stage(&staged);
+                let written = staged.map(|staged| contents.stage(&staged));
                 (contents, written)
             });
             let Ok((mut contents, written)) = task.await else {
                 continue;
             };
-            if written.is_ok() {
-                contents.leave_to_disk();
+            match written {
+                Some(Ok(())) => contents.leave_to_disk(),
+                // That the disk cannot be written is told by the next attempt.
+                Some(Err(_)) | None => contents.forget_memory(),
             }
             state.contents.merge(contents);
         }

@@ -115,6 +115,45 @@ fn what_waits_for_a_server_that_is_down_is_not_kept_in_memory() {
     assert_eq!(writer.content_missing(), 0, "nothing had to be asked for");
 }
 
+#[test]
+fn what_the_disk_does_not_take_is_asked_for_again_once_it_does() {
+    let bench = Bench::new();
+    let writer = bench.run();
+    writer.await_failure("prod", "");
+    bench.front.fault(Request::Any, Fault::Status(503), 100_000);
+    let clone = std::fs::read_dir(bench.work_dir()).unwrap().next();
+    let staged = clone.unwrap().unwrap().path().join("staged");
+    std::fs::remove_dir_all(&staged).unwrap();
+    std::fs::write(&staged, "in the way").unwrap();
+    let large = "x".repeat(1 << 20);
+    let put_all = || {
+        for name in 0..12 {
+            writer.put(&format!("web-{name}"), &format!("{large}{name}"));
+        }
+    };
+    put_all();
+    writer.put("small", "one");
+    // Whatever keeps it from writing now, it says so.
+    soon("a failure", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let fails = report.failure.is_some() && report.objects == 13;
+        fails.then_some(()).ok_or(format!("{report:?}"))
+    });
+    std::fs::remove_file(&staged).unwrap();
+    std::fs::create_dir(&staged).unwrap();
+    bench.front.heal();
+    soon("the question", || {
+        let asked = writer.content_missing() > 0;
+        asked.then_some(()).ok_or("nothing is missing".into())
+    });
+    put_all();
+    writer.put("small", "one");
+    soon("all of them", || {
+        let objects = bench.objects("clusters/prod").len();
+        (objects == 13).then_some(()).ok_or(objects.to_string())
+    });
+}
+
 fn bytes_below(folder: &std::path::Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
