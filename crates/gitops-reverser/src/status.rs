@@ -157,6 +157,9 @@ fn standing_of_destination(
         Some(Refusal { reason, message }) if *reason == scope_reason::SCOPE_UNKNOWN => {
             return unknown_scope(forbidden, message.clone());
         }
+        Some(Refusal { reason, message }) if report.searching => {
+            return Standing::Underway(reason, message.clone());
+        }
         Some(refusal) => return Standing::refused(refusal),
         None => {}
     }
@@ -460,5 +463,35 @@ mod tests {
         let status = with(BTreeSet::new(), unknown(true));
         assert_eq!(ready(&status), ("False", "ScopeUnknown"));
         assert_eq!(status[1].type_, "Stalled", "somebody has to give a right");
+    }
+
+    #[test]
+    fn a_refused_push_is_stalled_unless_it_is_being_found_out_what_is_refused() {
+        let target = crate::routing::Target {
+            url: reverser_git::RemoteUrl::parse(
+                "https://git.example.com/r",
+                reverser_git::Scheme::DEFAULT_ALLOWED,
+            )
+            .unwrap(),
+            branch: reverser_git::BranchName::parse("main").unwrap(),
+            repo: crate::identity::Id::new("shop", "repo"),
+        };
+        let destination = Destination::sample(target);
+        for (searching, what) in [(true, "Reconciling"), (false, "Stalled")] {
+            let report = Report {
+                failure: Some(refusal(destination_reason::PUSH_REFUSED)),
+                searching,
+                ..Report::default()
+            };
+            let standing = standing_of_destination(
+                Ok(&destination),
+                Selected::AsReported,
+                Some(&report),
+                false,
+            );
+            let status = standing.conditions(&[], Some(1), &now(1));
+            assert_eq!(ready(&status), ("False", "PushRefused"));
+            assert_eq!(status[1].type_, what);
+        }
     }
 }

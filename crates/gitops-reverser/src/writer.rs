@@ -10,6 +10,7 @@
 //! - Nothing counts as written before the remote has confirmed it.
 //! - Nothing is deleted before the types of a destination were listed once, and then only with proof.
 
+mod absences;
 mod attempt;
 mod authors;
 mod common;
@@ -126,9 +127,9 @@ impl Phase {
         let step = match self {
             Self::Gathering => std::future::pending().await,
             Self::Queued(turn) => Step::Turn(Box::new(turn.await)),
-            Self::Writing(task) => {
-                Step::Finished(Box::new(task.await.unwrap_or_else(|error| Finished::broken(&error))))
-            }
+            Self::Writing(task) => Step::Finished(Box::new(
+                task.await.unwrap_or_else(|error| Finished::broken(&error)),
+            )),
         };
         *self = Self::Gathering;
         step

@@ -77,6 +77,17 @@ pub enum DeleteProof {
     Moved,
 }
 
+impl DeleteProof {
+    /// Whether it follows from what was not seen, and not from what was.
+    #[must_use]
+    pub fn is_inferred(self) -> bool {
+        match self {
+            Self::AbsentFromList | Self::Deselected => true,
+            Self::Deleted | Self::RuleDeleted | Self::TypeGone | Self::Moved => false,
+        }
+    }
+}
+
 /// Everything that is known about objects that are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Proofs {
@@ -189,6 +200,31 @@ pub struct PrunePolicy {
     pub shown: Option<ShownStop>,
     /// The mark of the folder, if it is that of another cluster.
     pub other_cluster: Option<String>,
+    /// How many files went lately because their objects were not seen any more: what goes now is judged
+    /// together with them.
+    pub gone: usize,
+    /// Whether what lists lack stays for now, because more lists are about to come.
+    pub holds_absent: bool,
+    /// Files whose deletion the server refuses: they stay.
+    pub refused: HashSet<RepoPath>,
+}
+
+impl PrunePolicy {
+    /// Whatever is proven goes at once.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self {
+            mode: PruneMode::Always,
+            cap: None,
+            guard: false,
+            acknowledged: None,
+            shown: None,
+            other_cluster: None,
+            gone: 0,
+            holds_absent: false,
+            refused: HashSet::new(),
+        }
+    }
 }
 
 /// What to do.
@@ -202,10 +238,15 @@ pub struct Plan {
     pub stopped: Option<MassDelete>,
     /// Deletions that wait for the next cycle because of the cap.
     pub capped: usize,
+    /// Deletions that wait for more lists.
+    pub awaiting_lists: usize,
     /// Deletions that the mode does not let pass, although they are proven.
     pub held_by_mode: usize,
-    /// Files of our layout that nobody can prove to be gone, or that the mode keeps: they stay.
+    /// Files of our layout that nobody can prove to be gone, or that the mode or the server keeps: they
+    /// stay.
     pub unproven: usize,
+    /// Those of them whose deletion the server refuses.
+    pub refused: Vec<RepoPath>,
     /// Deletions go that the guard would have stopped, had nobody released them.
     pub released: bool,
     /// What the guard stops, or would have.
@@ -306,7 +347,7 @@ impl ShownStop {
     }
 }
 
-/// A destination with no more files than this is never guarded: emptying it is everyday work.
+/// A destination that had no more files than this is never guarded: emptying it is everyday work.
 const GUARDED_ABOVE: usize = 10;
 
 /// The difference between what is wanted and what is there.
@@ -337,16 +378,17 @@ pub fn plan<'t>(
         there.insert(file.path, file.blob);
         let path = RepoPath::of_parsed(file.path, &identity);
         let proof = proofs.of(&path, &identity);
-        let is_unseen = matches!(
-            proof,
-            Some(DeleteProof::AbsentFromList | DeleteProof::Deselected)
-        );
-        let moved_to = if is_unseen {
+        let moved_to = if proof.is_some_and(DeleteProof::is_inferred) {
             proofs.moved_to(file.path, &identity.type_key, wanted)
         } else {
             None
         };
         let proof = moved_to.map_or(proof, |_| Some(DeleteProof::Moved));
+        if policy.refused.contains(&path) {
+            plan.unproven += 1;
+            plan.refused.push(path);
+            continue;
+        }
         if let Some(proof) = proof.filter(|proof| policy.mode.accepts(*proof)) {
             plan.deletes.push(Delete {
                 path,
@@ -384,6 +426,9 @@ pub fn plan<'t>(
     plan.deletes.sort_by(|one, other| one.path.cmp(&other.path));
     plan.keep_what_cannot_move(|path| there.contains_key(path.as_str()));
     plan.guard_deletes(ours, policy);
+    if policy.holds_absent {
+        plan.hold_absent();
+    }
     plan.cap_deletes(policy.cap);
     plan
 }
@@ -486,13 +531,14 @@ impl Plan {
         let elsewhere = policy.other_cluster.as_deref();
         // What another cluster has written is never seen here: only what was seen to go may go.
         let looks_wrong = |delete: &Delete| match delete.proof {
-            DeleteProof::AbsentFromList | DeleteProof::Deselected => true,
             DeleteProof::TypeGone | DeleteProof::RuleDeleted => elsewhere.is_some(),
-            DeleteProof::Deleted | DeleteProof::Moved => false,
+            proof => proof.is_inferred(),
         };
         let suspicious = || self.deletes.iter().filter(|delete| looks_wrong(delete));
         let deletions = suspicious().count();
-        let leaves_none = ours > GUARDED_ABOVE && self.deletes.len() + self.unproven >= ours;
+        // Had what went lately gone now, there would have been more files, and as few would be left.
+        let had = ours + policy.gone;
+        let leaves_none = had > GUARDED_ABOVE && self.deletes.len() + self.unproven >= ours;
         if !policy.guard || deletions == 0 || !(leaves_none || elsewhere.is_some()) {
             return;
         }
@@ -534,6 +580,14 @@ impl Plan {
             moved_to.is_none_or(|path| is_there(path) || written.contains(path))
         });
         self.unproven += before - self.deletes.len();
+    }
+
+    /// Keeps what only lists say to be gone.
+    fn hold_absent(&mut self) {
+        let before = self.deletes.len();
+        let absent = |delete: &Delete| delete.proof == DeleteProof::AbsentFromList;
+        self.deletes.retain(|delete| !absent(delete));
+        self.awaiting_lists = before - self.deletes.len();
     }
 
     fn cap_deletes(&mut self, cap: Option<usize>) {

@@ -278,6 +278,8 @@ fn outcome(statuses: &Statuses) -> Option<Outcome> {
         )));
     }
     match &report.failure {
+        // What is refused is known when it was found, and then it is set aside.
+        Some(_) if report.searching => None,
         Some(refusal) if refusal.reason != scope_reason::SCOPE_UNKNOWN => {
             Some(Outcome::Refused(complaint(refusal)))
         }

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::blob_id::BlobId;
 use reverser_core::canon::say_the_same;
-use reverser_core::plan::{Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan};
+use reverser_core::plan::{Proofs, PrunePolicy, TreeFile, Wanted, plan};
 use reverser_core::repo_path::RepoPath;
 use reverser_git::{
     BranchName, Credentials, EntryKind, FolderPath, Git, Mirror, MirrorOptions, RemoteUrl,
@@ -189,14 +189,7 @@ impl Branch {
                 blob: *blob,
             })
         });
-        let policy = PrunePolicy {
-            mode: PruneMode::Always,
-            cap: None,
-            guard: false,
-            acknowledged: None,
-            shown: None,
-            other_cluster: None,
-        };
+        let policy = PrunePolicy::unlimited();
         let plan = plan(&wishes.wanted, tree, &wishes.proofs, &policy);
         let mut comparison = Comparison {
             extra: plan

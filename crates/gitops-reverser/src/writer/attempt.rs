@@ -1,6 +1,6 @@
 //! One attempt to bring a branch in line: it blocks, so it runs beside the executor.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use reverser_core::plan::{MassDelete, Proofs, PrunePolicy, Put, Wanted};
 use reverser_core::repo_path::RepoPath;
 use reverser_core::transition_log::{Change as LoggedChange, Credit, Share, lay};
 use reverser_git::{
-    Change, CommitId, CommitPlan, CommitTime, Mirror, PathRefusal, Person, PushOptions, PushOutcome,
-    RefusalKind, RefusedChange, Stamp,
+    Change, CommitId, CommitPlan, CommitTime, Mirror, PathRefusal, Person, PushOptions,
+    PushOutcome, RefusalKind, RefusedChange, Stamp,
 };
 
 use super::authors::RefusedAuthors;
@@ -100,6 +100,9 @@ pub(super) struct Done {
     pub(super) pushed: Option<(CommitId, i64)>,
     pub(super) deletes: Vec<RepoPath>,
     pub(super) stopped: Option<MassDelete>,
+    pub(super) gone: Gone,
+    /// Deletions that wait for more lists.
+    pub(super) awaiting_lists: usize,
     /// Another installation that has marked the folder.
     pub(super) foreign_owner: Option<String>,
     pub(super) capped: usize,
@@ -111,6 +114,9 @@ pub(super) struct Done {
     pub(super) planned: usize,
     /// Files that were left out because their content is nowhere.
     pub(super) content_missing: usize,
+    /// What of the changes that were set aside before is still to be made, where the whole folder was
+    /// compared.
+    pub(super) still_refused: Option<BTreeSet<RepoPath>>,
     /// Objects that are refused, by the server or by what stands in their place.
     pub(super) set_aside: Vec<(RepoPath, SetAside)>,
     /// The server refuses everything: nothing says that it is about single objects.
@@ -119,6 +125,14 @@ pub(super) struct Done {
     pub(super) paused: bool,
     /// Whether the server has taken any of it, or nobody can tell.
     pub(super) may_have_written: bool,
+}
+
+/// Files that went because their objects were not seen any more.
+#[derive(Default)]
+pub(super) struct Gone {
+    pub(super) files: usize,
+    /// A person has let them go.
+    pub(super) released: bool,
 }
 
 /// How an attempt ended.
@@ -220,7 +234,9 @@ impl Attempt {
             };
             job.mark(&self.settings.installation, &plan);
             job.done.stopped.clone_from(&plan.stopped);
+            job.done.gone.released = plan.released;
             job.done.capped = plan.capped;
+            job.done.awaiting_lists = plan.awaiting_lists;
             if job.doubt.is_whole() {
                 job.done.unselected = Some(plan.unselected.clone());
                 job.done.held_back = Some(HeldBack {
@@ -367,6 +383,8 @@ impl Attempt {
             job.done.pushed = Some((*commit, time));
             since_events.extend(job.events.drain(..).map(|event| event.elapsed()));
             let Share { puts, deletes, .. } = &part.share;
+            let inferred = deletes.iter().filter(|delete| delete.proof().is_inferred());
+            job.done.gone.files += inferred.count();
             let sizes = puts.iter().map(|put| job.contents.size_of(put.blob));
             self.common.telemetry.emit(CommitPushed {
                 branch: &self.branch,
@@ -413,6 +431,7 @@ fn note_left_out(job: &mut Job, part: &Share, path: &reverser_git::RepoPath, why
             blob,
             message: why.to_string(),
             proven: true,
+            by_branch: true,
         };
         job.done.set_aside.push((file.clone(), set_aside));
     }

@@ -1,5 +1,6 @@
 //! What a destination wants, compared with what the tip of its branch holds.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reverser_core::blob_id::BlobId;
@@ -98,23 +99,35 @@ fn keep_equal_forms(mirror: &mut Mirror, job: &mut Job, plan: &Plan) -> Result<b
     if equal.is_empty() {
         return Ok(false);
     }
-    Arc::make_mut(&mut job.equal_in_form).extend(equal);
+    let known = Arc::make_mut(&mut job.equal_in_form);
+    if job.doubt.is_whole() {
+        known.retain(|path, (_, blob)| {
+            let wanted = job.wanted.get(path);
+            wanted.is_some_and(|wanted| wanted.blob == *blob)
+        });
+    }
+    known.extend(equal);
     Ok(true)
 }
 
 /// The difference for a job, without files that differ only in form and without what is refused.
-fn plan_of<'t>(job: &Job, tree: impl IntoIterator<Item = TreeFile<'t>>) -> Plan {
+fn plan_of<'t>(job: &mut Job, tree: impl IntoIterator<Item = TreeFile<'t>>) -> Plan {
     let mut plan = plan(&job.wanted, tree, &job.proofs, &job.policy);
-    let is_aside = |path: &RepoPath, blob: Option<BlobId>| {
-        let aside = job.set_aside.get(path);
-        aside.is_some_and(|aside| aside.blob == blob)
-    };
+    let mut refused: BTreeSet<RepoPath> = plan.refused.drain(..).collect();
     plan.retain_puts(|put| {
         let known = job.equal_in_form.get(&put.path);
         let differs =
             put.replaces.is_none() || known != put.replaces.map(|there| (there, put.blob)).as_ref();
-        differs && !is_aside(&put.path, Some(put.blob))
+        let aside = job.set_aside.get(&put.path);
+        let is_aside = aside.is_some_and(|aside| {
+            aside.blob == Some(put.blob) && !(aside.by_branch && job.doubt.is_whole())
+        });
+        if differs && is_aside {
+            refused.insert(put.path.clone());
+        }
+        differs && !is_aside
     });
-    plan.deletes.retain(|delete| !is_aside(delete.path(), None));
+    // Somebody else may have brought the others where they belong.
+    job.done.still_refused = job.doubt.is_whole().then_some(refused);
     plan
 }

@@ -30,6 +30,8 @@ pub struct Report {
     pub unknown: Vec<String>,
     /// What keeps the branch from following.
     pub failure: Option<Refusal>,
+    /// Whether it is only being found out which changes the server refuses.
+    pub searching: bool,
     /// Deletions that are stopped.
     pub stopped: Option<MassDelete>,
     /// Deletions that wait, or that never come.

@@ -146,6 +146,7 @@ impl Attempt {
                 blob,
                 message: by.sentence.clone(),
                 proven: passed || names_content(by.kind),
+                by_branch: false,
             };
             done.deletes.retain(|deleted| *deleted != path);
             done.set_aside.push((path, set_aside));

@@ -12,7 +12,10 @@ pub(super) fn folder_path(folder: &BaseFolder) -> Result<FolderPath, Refusal> {
     FolderPath::or_root(folder.as_str()).map_err(|error| local(&error))
 }
 
-pub(super) fn git_path(folder: &BaseFolder, path: &RepoPath) -> Result<reverser_git::RepoPath, Refusal> {
+pub(super) fn git_path(
+    folder: &BaseFolder,
+    path: &RepoPath,
+) -> Result<reverser_git::RepoPath, Refusal> {
     reverser_git::RepoPath::parse(&folder.join(path)).map_err(|error| local(&error))
 }
 

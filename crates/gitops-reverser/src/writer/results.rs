@@ -116,7 +116,9 @@ impl Writer {
             }
             let ready = self.repo.ready_at(&self.target.repo);
             let ready = ready.saturating_duration_since(now);
-            if let Some((attempt, after, refusal)) = state.retries_after(paused.then_some(ready), now) {
+            if let Some((attempt, after, refusal)) =
+                state.retries_after(paused.then_some(ready), now)
+            {
                 // What is in the way may have been removed by somebody else, and a push to a branch
                 // that has moved would be one too many.
                 self.must_fetch = true;

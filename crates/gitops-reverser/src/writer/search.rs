@@ -135,9 +135,58 @@ pub(super) fn flat(parts: Vec<Part>) -> Vec<Part> {
 }
 
 impl Found {
-    /// Whether there is no search to go on with.
+    /// Whether there is no search for changes to go on with.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.refused.is_empty()
+    }
+
+    /// Whether the next attempt goes on with a search, for changes or for authors.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.is_empty() || self.authors.is_some()
+    }
+}
+
+/// What became of changes in earlier attempts.
+enum Spot {
+    /// They are to be tried together, perhaps without their author.
+    Open(bool),
+    Refused(Complaint),
+}
+
+/// Where the search was with each change of each job.
+#[derive(Default)]
+struct Places {
+    spots: Vec<Spot>,
+    of: HashMap<(usize, Known), usize>,
+}
+
+impl Places {
+    fn add(&mut self, job: usize, changes: Vec<Known>, spot: Spot) {
+        let place = self.spots.len();
+        let changes = changes.into_iter().map(|change| ((job, change), place));
+        self.of.extend(changes);
+        self.spots.push(spot);
+    }
+
+    /// The changes of each place; what nobody has tried yet has the place behind all others.
+    fn divide(&self, part: Part) -> BTreeMap<usize, Part> {
+        let mut divided = BTreeMap::new();
+        let none = part.emptied();
+        let Part { job, share } = part;
+        let place = |path: &RepoPath, blob| {
+            let known = self.of.get(&(job, (path.clone(), blob)));
+            known.copied().unwrap_or(self.spots.len())
+        };
+        for put in share.puts {
+            let there = divided.entry(place(&put.path, Some(put.blob)));
+            there.or_insert_with(|| none.clone()).share.puts.push(put);
+        }
+        for delete in share.deletes {
+            let there = divided.entry(place(delete.path(), None));
+            let there = there.or_insert_with(|| none.clone());
+            there.share.deletes.push(delete);
+        }
+        divided
     }
 }
 
@@ -159,8 +208,7 @@ impl Search {
     /// made; nothing if it is about none of them.
     pub(super) fn go_on(found: Vec<Found>, parts: &[Part]) -> Option<Self> {
         let mut search = Self::default();
-        let mut spots: Vec<Result<bool, Complaint>> = Vec::new();
-        let mut places: HashMap<(usize, Known), usize> = HashMap::new();
+        let mut places = Places::default();
         for (job, found) in found.into_iter().enumerate() {
             if found.is_empty() {
                 continue;
@@ -168,55 +216,38 @@ impl Search {
             search.passed |= found.passed;
             search.in_vain = search.in_vain.max(found.in_vain);
             search.sentence = found.sentence;
-            let open = found.open.into_iter();
-            let open = open.map(|group| (group.changes, Ok(group.without_author)));
-            let refused = found.refused.into_iter();
-            let refused = refused.map(|(change, by)| (vec![change], Err(by)));
-            for (changes, spot) in open.chain(refused) {
-                let changes = changes.into_iter().map(|change| (job, change));
-                places.extend(changes.map(|change| (change, spots.len())));
-                spots.push(spot);
+            for group in found.open {
+                places.add(job, group.changes, Spot::Open(group.without_author));
+            }
+            for (change, by) in found.refused {
+                places.add(job, vec![change], Spot::Refused(by));
             }
         }
-        if spots.is_empty() {
+        if places.spots.is_empty() {
             return None;
         }
-        // What nobody has tried yet comes first: it shows whether the server takes anything.
-        let fresh = spots.len();
-        spots.push(Ok(false));
-        let mut divided: Vec<(usize, Part)> = Vec::new();
-        for part in flat(parts.to_vec()) {
-            let rest = part.emptied();
-            let Part { job, share } = part;
-            let mut by_place: BTreeMap<usize, Part> = BTreeMap::new();
-            let place = |path: &RepoPath, blob| {
-                let known = places.get(&(job, (path.clone(), blob)));
-                known.copied().unwrap_or(fresh)
-            };
-            for put in share.puts {
-                let part = by_place.entry(place(&put.path, Some(put.blob)));
-                let part = part.or_insert_with(|| rest.clone());
-                part.share.puts.push(put);
-            }
-            for delete in share.deletes {
-                let part = by_place.entry(place(delete.path(), None));
-                let part = part.or_insert_with(|| rest.clone());
-                part.share.deletes.push(delete);
-            }
-            divided.extend(by_place);
-        }
+        let parts = flat(parts.to_vec()).into_iter();
+        let mut divided: Vec<_> = parts.flat_map(|part| places.divide(part)).collect();
+        let fresh = places.spots.len();
         if divided.iter().all(|(place, _)| *place == fresh) {
             return None;
         }
+        // What nobody has tried yet comes first: it shows whether the server takes anything.
         divided.sort_by_key(|(place, _)| *place);
         for (place, part) in divided {
-            match spots[place].clone() {
-                Ok(without_author) => search.open.push(Open {
-                    part,
-                    without_author,
-                }),
-                Err(by) => search.refused.push(Refused { part, by }),
-            }
+            let without_author = match places.spots.get(place) {
+                Some(Spot::Refused(by)) => {
+                    let by = by.clone();
+                    search.refused.push(Refused { part, by });
+                    continue;
+                }
+                Some(Spot::Open(without_author)) => *without_author,
+                None => false,
+            };
+            search.open.push(Open {
+                part,
+                without_author,
+            });
         }
         Some(search)
     }

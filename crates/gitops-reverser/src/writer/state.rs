@@ -18,6 +18,7 @@ use reverser_core::transition_log::TransitionLog;
 use reverser_core::window::{Limits, Window};
 use reverser_git::CommitId;
 
+use super::absences::Absences;
 use super::authors::RefusedAuthors;
 use super::contents::Contents;
 use super::doubt::Doubt;
@@ -40,12 +41,15 @@ pub(super) struct SetAside {
     pub(super) message: String,
     /// Whether it is known that the server takes other objects.
     pub(super) proven: bool,
+    /// Not the server is in the way, but what stands in the branch, which somebody may remove.
+    pub(super) by_branch: bool,
 }
 
 pub(super) struct DestinationState {
     pub(super) destination: Destination,
     wanted: Arc<BTreeMap<RepoPath, Wanted>>,
     proofs: Proofs,
+    absences: Absences,
     unwritten: Unwritten,
     doubt: Doubt,
     /// Types whose first list has not ended: until then the batch waits, so that the first mirror
@@ -101,6 +105,7 @@ impl DestinationState {
             destination,
             wanted: Arc::default(),
             proofs: Proofs::default(),
+            absences: Absences::default(),
             unwritten: Unwritten::default(),
             doubt: Doubt::Whole,
             pending: true,
@@ -173,8 +178,11 @@ impl DestinationState {
         if self.pending {
             return None;
         }
-        let due = self.window.due(&self.limits(limits))?;
-        let due = self.log.worth_waiting(due, grace);
+        let batch = self.window.due(&self.limits(limits));
+        let batch = batch.map(|due| self.log.worth_waiting(due, grace));
+        let settled = self.absences.settle_at(self.unknown.is_empty());
+        let settled = settled.filter(|_| !self.destination.suspend);
+        let due = batch.into_iter().chain(settled).min()?;
         Some(self.not_before.map_or(due, |earliest| due.max(earliest)))
     }
 

@@ -3,6 +3,7 @@
 mod authors;
 mod batches;
 mod bench;
+mod deletions;
 mod faults;
 mod refused;
 mod shared;

@@ -51,12 +51,8 @@ fn complete() -> Proofs {
 
 fn policy() -> PrunePolicy {
     PrunePolicy {
-        mode: PruneMode::Always,
-        cap: None,
         guard: true,
-        acknowledged: None,
-        shown: None,
-        other_cluster: None,
+        ..PrunePolicy::unlimited()
     }
 }
 
@@ -251,6 +247,22 @@ fn the_cap_lets_a_cycle_delete_so_many_in_the_order_of_paths() {
 }
 
 #[test]
+fn a_deletion_that_the_server_refuses_takes_nobodys_place_in_a_capped_cycle() {
+    let wanted = wanted(&[("keep", "1")], ALL);
+    let mut there = many(20);
+    there.push((path("keep").to_string(), "1"));
+    let policy = PrunePolicy {
+        cap: Some(1),
+        refused: HashSet::from([path("n000")]),
+        ..policy()
+    };
+    let plan = plan_for(&wanted, &there, &complete(), &policy);
+    assert_eq!(names(&plan.deletes), [path("n001").as_str()]);
+    assert_eq!((plan.capped, plan.unproven), (18, 1));
+    assert_eq!(plan.refused, [path("n000")]);
+}
+
+#[test]
 fn the_guard_stops_the_disappearance_of_everything_until_it_is_released() {
     let nothing = BTreeMap::new();
     let all = many(11);
@@ -284,6 +296,91 @@ fn the_guard_stops_the_disappearance_of_everything_until_it_is_released() {
             .len(),
         11
     );
+}
+
+/// The files that are left when cycle after cycle was carried out, and whether one was stopped.
+fn cycles(mut tree: Vec<(String, &'static str)>, kept: &[&str], cap: usize) -> (usize, bool) {
+    let kept: Vec<(&str, &str)> = kept.iter().map(|name| (*name, "1")).collect();
+    let wanted = wanted(&kept, ALL);
+    let mut policy = PrunePolicy {
+        cap: Some(cap),
+        ..policy()
+    };
+    loop {
+        let plan = plan_for(&wanted, &tree, &complete(), &policy);
+        if plan.stopped.is_some() || plan.deletes.is_empty() {
+            return (tree.len(), plan.stopped.is_some());
+        }
+        policy.gone += plan.deletes.len();
+        let gone: HashSet<String> = plan.deletes.iter().map(|d| d.path().to_string()).collect();
+        tree.retain(|(path, _)| !gone.contains(path));
+    }
+}
+
+#[test]
+fn capped_cycles_are_one_decision_and_meet_the_guard_as_one_cycle_would() {
+    let mut with_one = many(500);
+    with_one.push((path("keep").to_string(), "1"));
+    for cap in [1, 9, 100, 499, 500, 1000] {
+        assert_eq!(
+            cycles(with_one.clone(), &["keep"], cap),
+            (1, false),
+            "{cap}"
+        );
+        assert_eq!(cycles(many(500), &[], cap), (500, true), "{cap}");
+        assert_eq!(cycles(many(10), &[], cap), (0, false), "{cap}");
+    }
+}
+
+#[test]
+fn what_went_lately_counts_so_that_everything_does_not_go_in_small_parts() {
+    let nothing = BTreeMap::new();
+    let lately = |gone| PrunePolicy { gone, ..policy() };
+    // Twenty others went before, list by list, and left these.
+    let plan = plan_for(&nothing, &many(5), &complete(), &lately(20));
+    assert_eq!(plan.deletes, []);
+    let stop = plan.stopped.expect("nothing would be left of 25");
+    assert_eq!(stop.deletions, 5);
+    let released = PrunePolicy {
+        acknowledged: Some(stop.id),
+        ..lately(20)
+    };
+    let plan = plan_for(&nothing, &many(5), &complete(), &released);
+    assert_eq!((plan.deletes.len(), plan.released), (5, true));
+    // Six in all are everyday work, and so is what leaves something.
+    let plan = plan_for(&nothing, &many(5), &complete(), &lately(1));
+    assert_eq!((plan.deletes.len(), plan.stopped), (5, None));
+    let mut there = many(5);
+    there.push((path("keep").to_string(), "1"));
+    let keep = wanted(&[("keep", "1")], ALL);
+    let plan = plan_for(&keep, &there, &complete(), &lately(1000));
+    assert_eq!((plan.deletes.len(), plan.stopped), (5, None));
+    // Nor is what was seen to go stopped by what was not.
+    let mut seen = Proofs::default();
+    for (name, _) in many(5) {
+        let name = RepoPath::of_parsed(&name, &RepoPath::parse(&name).unwrap());
+        seen.of_file.insert(name, DeleteProof::Deleted);
+    }
+    let plan = plan_for(&nothing, &many(5), &seen, &lately(1000));
+    assert_eq!((plan.deletes.len(), plan.stopped), (5, None));
+}
+
+#[test]
+fn what_lists_lack_waits_for_other_lists_and_is_judged_with_them() {
+    let mut proofs = complete();
+    proofs.of_file.insert(path("n000"), DeleteProof::Deleted);
+    let mut there = many(20);
+    there.push((path("keep").to_string(), "1"));
+    let holds = PrunePolicy {
+        holds_absent: true,
+        ..policy()
+    };
+    let keep = wanted(&[("keep", "1")], ALL);
+    let plan = plan_for(&keep, &there, &proofs, &holds);
+    assert_eq!(names(&plan.deletes), [path("n000").as_str()]);
+    assert_eq!((plan.awaiting_lists, plan.capped), (19, 0));
+    let plan = plan_for(&BTreeMap::new(), &there, &proofs, &holds);
+    assert!(plan.stopped.is_some(), "nothing would be left");
 }
 
 #[test]

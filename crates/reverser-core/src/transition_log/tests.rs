@@ -4,7 +4,7 @@ use super::*;
 use crate::admission_record::{AdmissionRecord, AdmittedChange, FormId};
 use crate::attribution::{Attributor, Before, StoreLimits, Transition};
 use crate::object_key::{ObjectKey, TypeKey};
-use crate::plan::{Operations, Proofs, PruneMode, PrunePolicy, TreeFile, Wanted, plan};
+use crate::plan::{Operations, Proofs, PrunePolicy, TreeFile, Wanted, plan};
 
 type Files = &'static [(&'static str, &'static str)];
 /// What it shows, the log, the branch, what is wanted, the commits.
@@ -98,14 +98,7 @@ fn difference(tree: &[(&str, &str)], wanted: &[(&str, &str)]) -> Plan {
     for (name, _) in tree {
         proofs.of_file.insert(path(name), DeleteProof::Deleted);
     }
-    let policy = PrunePolicy {
-        mode: PruneMode::Always,
-        cap: None,
-        guard: false,
-        acknowledged: None,
-        shown: None,
-        other_cluster: None,
-    };
+    let policy = PrunePolicy::unlimited();
     let files = files
         .iter()
         .map(|(path, blob)| TreeFile { path, blob: *blob });
@@ -310,14 +303,7 @@ fn both_halves_of_a_move_stay_in_one_commit() {
         blob: blob("A"),
         operations: all,
     };
-    let policy = PrunePolicy {
-        mode: PruneMode::Always,
-        cap: None,
-        guard: false,
-        acknowledged: None,
-        shown: None,
-        other_cluster: None,
-    };
+    let policy = PrunePolicy::unlimited();
     let old = at("v1");
     let tree = [TreeFile {
         path: old.as_str(),

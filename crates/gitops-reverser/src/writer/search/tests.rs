@@ -156,7 +156,11 @@ fn what_has_changed_meanwhile_is_tried_anew_and_the_rest_goes_on() {
     world.wanted.remove(&path("o015"));
     let before = world.pushes.len();
     assert!(!world.attempt(1));
-    assert_eq!(world.pushes[before..], [3], "what nobody has tried comes first");
+    assert_eq!(
+        world.pushes[before..],
+        [3],
+        "what nobody has tried comes first"
+    );
     while !world.attempt(1) {}
     let refused = ["o009", "o016"].map(path);
     assert!(world.refused.iter().eq(&refused), "{:?}", world.refused);
@@ -172,7 +176,10 @@ fn a_search_ends_with_the_changes_that_it_was_about() {
         world.want(&format!("o{number:03}"), &format!("other {number}"));
     }
     let before = world.pushes.len();
-    assert!(world.attempt(1), "all of it is pushed as if nothing had been");
+    assert!(
+        world.attempt(1),
+        "all of it is pushed as if nothing had been"
+    );
     assert_eq!(world.pushes[before..], [8]);
 }
 
@@ -193,7 +200,11 @@ fn a_change_that_was_refused_with_its_author_is_tried_without_in_the_next_attemp
     search.retry_without_author(&refusal());
     let found = search.keep(1);
     let search = Search::go_on(found, &world.parts()).unwrap();
-    assert!(search.next().is_some_and(|(_, without_author)| without_author));
+    assert!(
+        search
+            .next()
+            .is_some_and(|(_, without_author)| without_author)
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{DestinationState, EVENT_TIMES, SetAside};
 use crate::identity::Id;
 use crate::routing::Refusal;
 use crate::writer::WriterSettings;
-use crate::writer::attempt::{Done, Job};
+use crate::writer::attempt::{Done, Gone, Job};
 use crate::writer::doubt::Doubt;
 use crate::writer::owner::Owner;
 use crate::writer::pace::after_failures;
@@ -41,6 +41,10 @@ impl DestinationState {
         let holds_back =
             settings.deletes_cap.is_some() || self.destination.prune == PruneMode::Never;
         let doubt = doubt.settle(&self.proofs, holds_back);
+        let all_is_known = self.unknown.is_empty();
+        let refused = self.set_aside.iter();
+        let refused = refused.filter(|(_, aside)| aside.blob.is_none() && !aside.by_branch);
+        let refused = refused.map(|(path, _)| path.clone()).collect();
         let (wanted, proofs) = match &doubt {
             Doubt::Whole => (self.wanted.clone(), self.proofs.clone()),
             Doubt::At(paths) => self.only(paths.keys()),
@@ -58,6 +62,9 @@ impl DestinationState {
                 acknowledged: self.destination.acknowledged.clone(),
                 shown: self.shown.clone(),
                 other_cluster: None,
+                gone: self.absences.gone(now),
+                holds_absent: self.absences.holds(all_is_known, now) && self.destination.guard,
+                refused,
             },
             contents: std::mem::take(&mut self.contents),
             equal_in_form: self.equal_in_form.clone(),
@@ -120,7 +127,17 @@ impl DestinationState {
         self.refused_authors = job.refused_authors;
         self.found = job.found;
         self.put_back_events(job.events);
+        self.note_gone(&job.done.gone, Instant::now());
         self.note_pushed(job.done.pushed);
+    }
+
+    /// What a person has released does not count any more, and neither does what went before it.
+    fn note_gone(&mut self, gone: &Gone, now: Instant) {
+        if gone.released && gone.files > 0 {
+            self.absences.forget_gone();
+        } else {
+            self.absences.went(gone.files, now);
+        }
     }
 
     fn put_back_events(&mut self, events: Vec<Instant>) {
@@ -159,10 +176,12 @@ impl DestinationState {
         let _batch = self.taken.take();
         self.compared = true;
         self.equal_in_form = equal_in_form;
-        if done.capped > 0 || done.content_missing > 0 || !is_written {
+        self.note_gone(&done.gone, now);
+        let put_off = done.capped + done.awaiting_lists;
+        if put_off + done.content_missing > 0 || !is_written {
             self.doubt = Doubt::Whole;
         }
-        let all_decided = done.capped == 0 && done.stopped.is_none();
+        let all_decided = put_off == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
         let ends = all_decided && is_written;
         self.shown = policy.shown.filter(|_| !ends);
@@ -174,14 +193,17 @@ impl DestinationState {
             self.held_back = held_back;
         }
         self.note_pushed(done.pushed);
+        if let Some(still) = done.still_refused.filter(|_| !self.set_aside.is_empty()) {
+            Arc::make_mut(&mut self.set_aside).retain(|path, _| still.contains(path));
+        }
         self.set_aside(done.set_aside, done.refused_whole, done.pushed.is_some());
         self.failure = done.failure;
         if is_written {
             self.failures = 0;
             self.not_before = None;
             self.unconfirmed.confirm();
-            self.waiting = done.content_missing;
-            if done.content_missing == 0 {
+            self.waiting = done.content_missing + done.awaiting_lists;
+            if self.waiting == 0 {
                 self.written_round = Some(round);
             }
             for path in &done.deletes {
@@ -276,6 +298,10 @@ impl DestinationState {
     ) -> Option<(u32, Duration, &Refusal)> {
         let not_before = self.not_before;
         let wait = not_before.map(|earliest| earliest.saturating_duration_since(now));
-        Some((self.failures.max(1), paused.or(wait)?, self.failure.as_ref()?))
+        Some((
+            self.failures.max(1),
+            paused.or(wait)?,
+            self.failure.as_ref()?,
+        ))
     }
 }

@@ -24,6 +24,14 @@ impl DestinationState {
         }
     }
 
+    /// Whether the server refuses something, and what it is is not known yet.
+    fn is_searching(&self) -> bool {
+        let refused = self.failure.as_ref();
+        let refused =
+            refused.is_some_and(|refusal| refusal.reason == destination_reason::PUSH_REFUSED);
+        refused && self.found.is_under_way()
+    }
+
     /// How it stands, if that is news.
     pub(in crate::writer) fn changed_report(
         &mut self,
@@ -47,6 +55,7 @@ impl DestinationState {
             round: self.round,
             unknown: self.unknown.clone(),
             failure: suspended.or_else(|| self.failure.clone()).or(unknown),
+            searching: self.is_searching(),
             stopped: self.stopped.clone(),
             held_back: self.held_back,
             foreign_owner: self.foreign_owner.clone(),

@@ -14,7 +14,12 @@ use crate::dispatch::{Knowledge, ToWriter};
 use crate::writer::doubt::Doubt;
 
 impl DestinationState {
-    pub(in crate::writer) fn take(&mut self, message: ToWriter, now: Instant, since: Option<Instant>) {
+    pub(in crate::writer) fn take(
+        &mut self,
+        message: ToWriter,
+        now: Instant,
+        since: Option<Instant>,
+    ) {
         match message {
             ToWriter::Put {
                 path,
@@ -52,6 +57,9 @@ impl DestinationState {
                 let before = old.map(|old| old.blob);
                 self.note_unconfirmed(&path, before, None);
                 self.log_change(&path, before, None, origin, now);
+                if proof == Some(DeleteProof::AbsentFromList) {
+                    self.absences.note(now);
+                }
                 let never_written = self.unwritten.remove(&path);
                 if let Some(proof) = proof.filter(|_| !never_written) {
                     self.proofs.of_file.insert(path.clone(), proof);

@@ -2,19 +2,16 @@
 
 use reverser_core::commit_message::Installation;
 use reverser_core::object_key::ObjectKey;
-use reverser_core::plan::{Operations, Prunable};
+use reverser_core::plan::{DeleteProof, Operations, Plan, Prunable, PruneMode, TreeFile, plan};
 use reverser_core::scope::{Listed, Listing, ScopeKey};
 use reverser_core::selection::Reach;
-use reverser_git::{BranchName, CancelToken, Git, RemoteUrl, Scheme};
-
-use reverser_core::plan::{DeleteProof, PruneMode};
-use reverser_git::Person;
+use reverser_git::{BranchName, CancelToken, Git, Person, RemoteUrl, Scheme};
 
 use super::*;
 use crate::dispatch::{Knowledge, ToWriter};
 use crate::identity::Id;
-use crate::writer::WriterSettings;
 use crate::routing::Target;
+use crate::writer::WriterSettings;
 
 fn settings() -> WriterSettings {
     WriterSettings {
@@ -233,4 +230,117 @@ fn names_of_deleted_objects_are_not_kept_for_ever_where_their_files_stay() {
         state.finish(job.unwrap(), now);
         assert_eq!(state.proofs.of_file.len(), 0, "{mode:?}");
     }
+}
+
+/// An attempt that is carried out on this tree, if there is one.
+fn carry_out(
+    state: &mut DestinationState,
+    tree: &mut BTreeMap<String, BlobId>,
+    now: Instant,
+) -> Option<Plan> {
+    let mut job = state.begin(&Id::new("shop", "prod"), &settings(), now)?;
+    let files = tree.iter();
+    let files = files.map(|(path, blob)| TreeFile { path, blob: *blob });
+    let plan = plan(&job.wanted, files, &job.proofs, &job.policy);
+    job.done.stopped.clone_from(&plan.stopped);
+    job.done.gone.released = plan.released;
+    job.done.awaiting_lists = plan.awaiting_lists;
+    job.policy.shown.clone_from(&plan.shown);
+    for put in &plan.puts {
+        tree.insert(put.path.to_string(), put.blob);
+    }
+    for delete in &plan.deletes {
+        tree.remove(delete.path().as_str());
+        job.done.gone.files += usize::from(delete.proof().is_inferred());
+        job.done.deletes.push(delete.path().clone());
+    }
+    state.finish(job, now);
+    Some(plan)
+}
+
+/// A list that lacks these.
+fn list_without(names: std::ops::Range<usize>) -> ToWriter {
+    let removals = names.map(|number| {
+        let name = format!("name-{number}");
+        remove(&name, DeleteProof::AbsentFromList)
+    });
+    ToWriter::Together(removals.collect())
+}
+
+/// One that has written so many, and its tree.
+fn mirrored(objects: usize, now: Instant) -> (DestinationState, BTreeMap<String, BlobId>) {
+    let mut state = listed(destination(), now);
+    let mut tree = BTreeMap::new();
+    for number in 0..objects {
+        state.take(put(&format!("name-{number}")), now, None);
+    }
+    carry_out(&mut state, &mut tree, now).unwrap();
+    assert_eq!((tree.len(), state.is_in_sync()), (objects, true));
+    (state, tree)
+}
+
+#[test]
+fn lists_that_lack_everything_one_after_the_other_delete_nothing() {
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    let (mut state, mut tree) = mirrored(30, start);
+    for (seconds, names) in [(0, 0..10), (2, 10..20), (4, 20..30)] {
+        state.take(list_without(names), after(seconds), None);
+        carry_out(&mut state, &mut tree, after(seconds)).unwrap();
+        assert_eq!(tree.len(), 30, "after {seconds} s");
+    }
+    assert_eq!(state.stopped.as_ref().map(|stop| stop.deletions), Some(30));
+    // It stays at that when nothing is waited for any more.
+    carry_out(&mut state, &mut tree, after(3600)).unwrap();
+    assert_eq!((tree.len(), state.stopped.is_some()), (30, true));
+    state.destination.acknowledged = state.stopped.as_ref().map(|stop| stop.id.clone());
+    carry_out(&mut state, &mut tree, after(3601)).unwrap();
+    assert_eq!((tree.len(), state.stopped.is_some()), (0, false));
+    assert_eq!(state.absences.gone(after(3601)), 0, "a person has seen it");
+}
+
+#[test]
+fn what_a_list_lacks_goes_when_no_other_has_come() {
+    let start = Instant::now();
+    let (mut state, mut tree) = mirrored(30, start);
+    state.take(list_without(0..10), start, None);
+    state.take(put("new"), start, None);
+    carry_out(&mut state, &mut tree, start).unwrap();
+    assert_eq!(tree.len(), 31, "what is new does not wait for it");
+    assert_eq!(state.waiting_files(), 10);
+    let due = state.due(&settings().limits, Duration::ZERO);
+    let due = due.expect("it is not forgotten");
+    carry_out(&mut state, &mut tree, due).unwrap();
+    assert_eq!((tree.len(), state.waiting_files()), (21, 0));
+    assert_eq!(state.due(&settings().limits, Duration::ZERO), None);
+}
+
+#[test]
+fn everything_that_goes_in_parts_within_ten_minutes_meets_the_guard_with_the_last_one() {
+    let start = Instant::now();
+    for (pause, stops) in [(60, true), (900, false)] {
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let (mut state, mut tree) = mirrored(14, start);
+        state.take(list_without(0..9), start, None);
+        carry_out(&mut state, &mut tree, after(30)).unwrap();
+        assert_eq!(tree.len(), 5);
+        state.take(list_without(9..14), after(pause), None);
+        carry_out(&mut state, &mut tree, after(pause + 30)).unwrap();
+        assert_eq!(state.stopped.is_some(), stops, "after {pause} s");
+        assert_eq!(tree.len(), if stops { 5 } else { 0 });
+    }
+}
+
+#[test]
+fn a_destination_that_is_suspended_or_unguarded_waits_for_no_list() {
+    let now = Instant::now();
+    let (mut state, mut tree) = mirrored(30, now);
+    state.destination.guard = false;
+    state.take(list_without(0..30), now, None);
+    carry_out(&mut state, &mut tree, now).unwrap();
+    assert!(tree.is_empty());
+    state.destination.suspend = true;
+    state.absences.note(now);
+    assert!(carry_out(&mut state, &mut tree, now).is_none());
+    assert_eq!(state.due(&settings().limits, Duration::ZERO), None);
 }

@@ -226,6 +226,34 @@ fn content_that_is_nowhere_is_asked_for_and_keeps_nothing_else() {
 }
 
 #[test]
+fn an_object_is_written_once_nothing_stands_in_its_place_any_more() {
+    let mut bench = Bench::new();
+    bench.settings.poll = Duration::from_secs(1);
+    let inside = format!("{}/mine", file("clusters/prod", "web"));
+    bench
+        .repository
+        .commit("main", "by hand", &[FileChange::Write(&inside, "x\n")]);
+    let writer = bench.run();
+    writer.put("web", "one");
+    writer.put("api", "one");
+    soon("the object that has no place", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let told = report.set_aside_objects == 1 && report.failure.is_none();
+        told.then_some(()).ok_or(format!("{report:?}"))
+    });
+    assert!(bench.repository.files("main").contains_key(&inside));
+    bench
+        .repository
+        .commit("main", "by hand", &[FileChange::Delete(&inside)]);
+    writer.await_objects("clusters/prod", &[("api", "one"), ("web", "one")]);
+    soon("a report without it", || {
+        let report = writer.report("prod").ok_or("no report")?;
+        let told = report.set_aside_objects == 0;
+        told.then_some(()).ok_or(format!("{report:?}"))
+    });
+}
+
+#[test]
 fn a_branch_that_is_deleted_comes_back_whole() {
     let mut bench = Bench::new();
     bench.settings.poll = Duration::from_secs(1);

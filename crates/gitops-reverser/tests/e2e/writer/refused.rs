@@ -1,9 +1,11 @@
 //! Servers that refuse what they are sent.
 
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::bench::{Bench, soon};
+use reverser_testkit::git_server::FileChange;
+
+use super::bench::{Bench, content, file, soon};
 
 /// A hook that refuses pushes which bring a file whose name contains `bad`.
 const REFUSES_BAD: &str = "while read old new ref; do \
@@ -82,7 +84,8 @@ fn looking_for_what_is_refused_keeps_to_the_pace_of_the_repository_and_delays_no
     assert!(message.contains("maxPerMinute"), "{message}");
     soon("files that wait", || {
         let report = writer.report("prod").ok_or("no report")?;
-        (report.waiting > 0).then_some(()).ok_or(format!("{report:?}"))
+        let told = report.searching && report.waiting > 0;
+        told.then_some(()).ok_or(format!("{report:?}"))
     });
     // Who reaches the same branch at another pace does not wait for it.
     let mut beside = bench.run_beside("twin", "main");
@@ -146,6 +149,31 @@ fn an_object_that_is_refused_alone_is_set_aside_where_others_have_passed() {
     });
     writer.put("api", "one");
     writer.await_objects("clusters/prod", &[("api", "one"), ("web", "one")]);
+}
+
+#[test]
+fn an_object_that_somebody_else_brings_to_its_place_is_not_set_aside_any_more() {
+    let mut bench = Bench::new();
+    bench.settings.poll = Duration::from_secs(1);
+    bench.repository.hook("pre-receive", REFUSES_BAD);
+    let writer = bench.run();
+    writer.put("web", "one");
+    writer.await_objects("clusters/prod", &[("web", "one")]);
+    writer.put("bad", "one");
+    let await_aside = |count: usize| {
+        soon(&format!("{count} set-aside objects"), || {
+            let report = writer.report("prod").ok_or("no report")?;
+            let told = report.set_aside_objects == count && report.failure.is_none();
+            told.then_some(()).ok_or(format!("{report:?}"))
+        });
+    };
+    await_aside(1);
+    let (path, text) = (file("clusters/prod", "bad"), content("bad", "one"));
+    bench
+        .repository
+        .commit("main", "by hand", &[FileChange::Write(&path, &text)]);
+    await_aside(0);
+    writer.await_objects("clusters/prod", &[("bad", "one"), ("web", "one")]);
 }
 
 #[test]
