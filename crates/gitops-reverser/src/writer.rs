@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use reverser_core::base_folder::BaseFolder;
 use reverser_git::{Mirror, PushOptions, StagedBlobs};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -189,9 +190,9 @@ impl Writer {
                     }
                     for told in told.drain(..) {
                         self.take(told);
+                        self.limit_memory().await;
                     }
                     self.show_depth(false);
-                    self.limit_memory().await;
                 }
                 step = self.phase.next() => self.step(step).await,
                 () = sleep_until(due) => self.queue(),
@@ -373,8 +374,8 @@ impl Writer {
             mirror,
             access,
             push_options: self.push_options(),
+            folders: self.folders(&jobs),
             jobs,
-            folders: self.folders(),
             look: look || self.must_fetch,
             has_pushed: self.has_pushed,
             pushes: 0,
@@ -387,11 +388,12 @@ impl Writer {
         self.phase = Phase::Writing(tokio::task::spawn_blocking(move || attempt.run()));
     }
 
-    fn folders(&self) -> Vec<reverser_core::base_folder::BaseFolder> {
-        let destinations = self.destinations.values();
-        destinations
-            .map(|state| state.destination.folder.clone())
-            .collect()
+    fn folders(&self, jobs: &[Job]) -> Vec<BaseFolder> {
+        if !jobs.is_empty() {
+            return jobs.iter().map(|job| job.folder.clone()).collect();
+        }
+        let all = self.destinations.values();
+        all.map(|state| state.destination.folder.clone()).collect()
     }
 
     /// All destinations of a writer have one repository, and with it the same options.

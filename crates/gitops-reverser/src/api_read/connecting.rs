@@ -1,4 +1,4 @@
-//! Connections to the API server: as kube makes them, but for one setting.
+//! Connections to the API server: as kube makes them, but for one setting, and without its spans.
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;

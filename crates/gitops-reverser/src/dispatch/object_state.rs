@@ -268,7 +268,8 @@ impl ObjectState {
         self.listed = self.listed.max(number);
     }
 
-    /// Whether a list has named it, or one that began later.
+    /// Whether a list has named it, or one that began later. An object has one scope: no two lists that
+    /// are under way could name it, of which the later one would speak for the earlier.
     pub(super) fn is_listed_since(&self, number: ListNumber) -> bool {
         self.listed >= number
     }

@@ -1,5 +1,6 @@
 //! Sequences of events, and what they mean for a destination.
 
+mod lists;
 mod rules;
 mod unreadable;
 

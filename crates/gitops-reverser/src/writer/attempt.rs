@@ -45,7 +45,7 @@ pub(super) struct Attempt {
     pub(super) access: Access,
     pub(super) push_options: PushOptions,
     pub(super) jobs: Vec<Job>,
-    /// The folders of all destinations of the branch, also of those that are not written yet.
+    /// The folders of its jobs; without any, those of all destinations of the branch, which will follow.
     pub(super) folders: Vec<BaseFolder>,
     /// Whether the remote is to be asked for its tip.
     pub(super) look: bool,
@@ -218,8 +218,10 @@ impl Attempt {
             if known != Some(tip) && self.jobs.iter().any(|job| !job.doubt.is_whole()) {
                 return Ok(Tried::Moved);
             }
-            if known != Some(tip) {
-                self.fetch_markers();
+            let markers = self.fetch_markers();
+            // Where nothing is to be written yet, what fails fails again when it matters.
+            if !self.jobs.is_empty() {
+                markers?;
             }
         }
         let mut parts = Vec::new();

@@ -107,19 +107,20 @@ impl Attempt {
         }
     }
 
-    /// Fetches the markers of all folders at once. What fails here fails again where it matters.
-    pub(super) fn fetch_markers(&mut self) {
+    /// Fetches the markers of all folders at once.
+    pub(super) fn fetch_markers(&mut self) -> Result<(), Refusal> {
         if !self.settings.marks_folders {
-            return;
+            return Ok(());
         }
-        let folders = std::mem::take(&mut self.folders);
-        let markers = folders.iter().map(marker_path);
-        let blobs = markers.filter_map(|path| match self.marker(&path) {
-            Ok(Marker::File(blob)) => Some(blob),
-            _ => None,
-        });
-        let blobs: Vec<_> = blobs.collect();
-        let _ = self.mirror.blobs(&blobs);
+        let mut blobs = Vec::new();
+        for folder in std::mem::take(&mut self.folders) {
+            if let Marker::File(blob) = self.marker(&marker_path(&folder))? {
+                blobs.push(blob);
+            }
+        }
+        let fetched = self.mirror.blobs(&blobs);
+        let _blobs = fetched.map_err(|error| refusals::fetch(&error))?;
+        Ok(())
     }
 
     /// What the marker at the tip says.
