@@ -36,6 +36,8 @@ LABEL org.opencontainers.image.title="gitops-reverser" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-ENV PATH=/usr/local/bin:/usr/bin:/bin
+# The allocator gives back what pages of lists took, in place of keeping a few megabytes for each thread.
+ENV PATH=/usr/local/bin:/usr/bin:/bin \
+    MALLOC_TRIM_THRESHOLD_=131072
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/gitops-reverser"]

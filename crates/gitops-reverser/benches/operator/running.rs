@@ -50,7 +50,9 @@ impl Running {
         ];
         let program = std::env::var_os("REVERSER_BENCH_PROGRAM")
             .unwrap_or_else(|| env!("CARGO_BIN_EXE_gitops-reverser").into());
-        let process = Process::new(&world.scratch, "operator", Path::new(&program), arguments);
+        let process = Process::new(&world.scratch, "operator", Path::new(&program), arguments)
+            // As the image has it.
+            .env("MALLOC_TRIM_THRESHOLD_", "131072");
         let log_before = std::fs::read(process.log()).map_or(0, |log| log.len());
         let started = Instant::now();
         process.start().unwrap();
