@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::definitions::GoneTypes;
 use crate::object_key::ObjectKey;
 use crate::scope::{Listed, Listing, ScopeKey};
 use crate::selection::{Names, Reach, ResourceName, RulePart};
@@ -319,15 +320,15 @@ fn cycles(mut tree: Vec<(String, &'static str)>, kept: &[&str], cap: usize) -> (
 
 #[test]
 fn capped_cycles_are_one_decision_and_meet_the_guard_as_one_cycle_would() {
-    let mut with_one = many(500);
+    let mut with_one = many(60);
     with_one.push((path("keep").to_string(), "1"));
-    for cap in [1, 9, 100, 499, 500, 1000] {
+    for cap in [1, 9, 59, 60, 100] {
         assert_eq!(
             cycles(with_one.clone(), &["keep"], cap),
             (1, false),
             "{cap}"
         );
-        assert_eq!(cycles(many(500), &[], cap), (500, true), "{cap}");
+        assert_eq!(cycles(many(60), &[], cap), (60, true), "{cap}");
         assert_eq!(cycles(many(10), &[], cap), (0, false), "{cap}");
     }
 }
