@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use reverser_api::git_destination::RepoReference;
+use reverser_api::watch_rule::DestinationReference;
+
 /// The namespace and name of a GitRepoConfig, GitDestination or WatchRule. Cheap to clone: every
 /// object remembers to which destinations it went.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +45,20 @@ impl Id {
             namespace: namespace.into(),
             name: name.into(),
         }))
+    }
+
+    /// The GitRepoConfig that a destination of this namespace refers to.
+    #[must_use]
+    pub fn of_repo(reference: &RepoReference, home: &str) -> Self {
+        let RepoReference { name, namespace } = reference;
+        Self::new(namespace.as_deref().unwrap_or(home), name)
+    }
+
+    /// The GitDestination that a WatchRule of this namespace refers to.
+    #[must_use]
+    pub fn of_destination(reference: &DestinationReference, home: &str) -> Self {
+        let DestinationReference { name, namespace } = reference;
+        Self::new(namespace.as_deref().unwrap_or(home), name)
     }
 }
 

@@ -250,16 +250,10 @@ fn only(id: &Id, all: &Configuration) -> Result<Configuration, Complaint> {
     })?;
     let mut one = all.clone();
     one.destinations.retain(|other, _| other == id);
-    let repo_namespace = destination.spec.repo_ref.namespace.as_ref();
-    let repo = Id::new(
-        repo_namespace.unwrap_or(&id.namespace),
-        &destination.spec.repo_ref.name,
-    );
+    let repo = Id::of_repo(&destination.spec.repo_ref, &id.namespace);
     one.repos.retain(|other, _| *other == repo);
     one.watch_rules.retain(|rule_id, rule| {
-        let reference = &rule.spec.destination_ref;
-        let namespace = reference.namespace.as_ref().unwrap_or(&rule_id.namespace);
-        *namespace == id.namespace && reference.name == id.name
+        Id::of_destination(&rule.spec.destination_ref, &rule_id.namespace) == *id
     });
     one.cluster_rules.retain(|_, rule| {
         let reference = &rule.spec.destination_ref;

@@ -11,7 +11,7 @@ use reverser_api::git_destination::{
 use reverser_core::base_folder::BaseFolder;
 use reverser_core::ignore::{Ignored, IgnoredField};
 use reverser_core::plan::PruneMode;
-use reverser_git::{BranchName, FolderPath, Person, PushOptions, RepositoryIdentity};
+use reverser_git::{BranchName, FolderPath, Person, PushOptions, RemoteUrl, RepositoryIdentity};
 
 use super::access::lets_in;
 use super::{
@@ -40,41 +40,8 @@ fn destination_of(
     options: &RoutingOptions,
 ) -> Result<Destination, Refusal> {
     let spec = &destination.spec;
-    let repo_namespace = spec.repo_ref.namespace.as_ref().unwrap_or(&id.namespace);
-    let repo_id = Id::new(repo_namespace, &spec.repo_ref.name);
-    if let Some(unreadable) = configuration.unreadable(OwnKind::Repo, &repo_id) {
-        return Err(Refusal {
-            reason: reference_reason::REFERENCE_NOT_READY,
-            message: format!("GitRepoConfig {repo_id}: {}", unreadable.refusal().message),
-        });
-    }
-    let repo = configuration.repos.get(&repo_id).ok_or_else(|| Refusal {
-        reason: reference_reason::REFERENCE_NOT_FOUND,
-        message: format!(
-            "GitRepoConfig {repo_id} does not exist: create it, or change spec.repoRef"
-        ),
-    })?;
-    let policy = &repo.spec.access_policy.namespaced_rules;
-    if !lets_in(policy, &repo_id.namespace, &id.namespace, configuration) {
-        return Err(Refusal {
-            reason: reference_reason::ACCESS_DENIED,
-            message: format!(
-                "GitRepoConfig {repo_id} does not let in namespace {}: \
-                 its spec.accessPolicy.namespacedRules would",
-                id.namespace
-            ),
-        });
-    }
-    let url = routing.repos.get(&repo_id).cloned().unwrap_or_else(|| {
-        Err(Refusal {
-            reason: reason::PROGRESSING,
-            message: "not read yet".to_owned(),
-        })
-    });
-    let url = url.map_err(|refusal| Refusal {
-        reason: reference_reason::REFERENCE_NOT_READY,
-        message: format!("GitRepoConfig {repo_id}: {}", refusal.message),
-    })?;
+    let repo_id = Id::of_repo(&spec.repo_ref, &id.namespace);
+    let (repo, url) = repo_of(id, &repo_id, routing, configuration)?;
     if !repo.spec.allows_branch(&spec.branch) {
         return Err(Refusal {
             reason: destination_reason::BRANCH_NOT_ALLOWED,
@@ -128,6 +95,49 @@ fn destination_of(
         push,
         commit,
     })
+}
+
+/// The repository that a destination names, and where it is, if the destination may use it.
+fn repo_of<'c>(
+    id: &Id,
+    repo_id: &Id,
+    routing: &Routing,
+    configuration: &'c Configuration,
+) -> Result<(&'c GitRepoConfig, RemoteUrl), Refusal> {
+    if let Some(unreadable) = configuration.unreadable(OwnKind::Repo, repo_id) {
+        return Err(Refusal {
+            reason: reference_reason::REFERENCE_NOT_READY,
+            message: format!("GitRepoConfig {repo_id}: {}", unreadable.refusal().message),
+        });
+    }
+    let repo = configuration.repos.get(repo_id).ok_or_else(|| Refusal {
+        reason: reference_reason::REFERENCE_NOT_FOUND,
+        message: format!(
+            "GitRepoConfig {repo_id} does not exist: create it, or change spec.repoRef"
+        ),
+    })?;
+    let policy = &repo.spec.access_policy.namespaced_rules;
+    if !lets_in(policy, &repo_id.namespace, &id.namespace, configuration) {
+        return Err(Refusal {
+            reason: reference_reason::ACCESS_DENIED,
+            message: format!(
+                "GitRepoConfig {repo_id} does not let in namespace {}: \
+                 its spec.accessPolicy.namespacedRules would",
+                id.namespace
+            ),
+        });
+    }
+    let url = routing.repos.get(repo_id).cloned().unwrap_or_else(|| {
+        Err(Refusal {
+            reason: reason::PROGRESSING,
+            message: "not read yet".to_owned(),
+        })
+    });
+    let url = url.map_err(|refusal| Refusal {
+        reason: reference_reason::REFERENCE_NOT_READY,
+        message: format!("GitRepoConfig {repo_id}: {}", refusal.message),
+    })?;
+    Ok((repo, url))
 }
 
 /// GitHub advises no more than this many pushes a minute to one repository.
@@ -256,10 +266,8 @@ fn claim_of_refused(
     if !has_written(object) {
         return None;
     }
-    let repo_namespace = spec.repo_ref.namespace.as_ref().unwrap_or(&id.namespace);
-    let repo = routing
-        .repos
-        .get(&Id::new(repo_namespace, &spec.repo_ref.name))?;
+    let repo_id = Id::of_repo(&spec.repo_ref, &id.namespace);
+    let repo = routing.repos.get(&repo_id)?;
     let folder = BaseFolder::parse(&spec.base_folder).ok()?;
     let branch = BranchName::parse(&spec.branch).ok()?;
     Some((repo.as_ref().ok()?.identity(), branch, folder))

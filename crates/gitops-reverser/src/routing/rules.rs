@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use reverser_api::access_policy::{DestinationAccessPolicy, RepoAccessPolicy};
 use reverser_api::cluster_watch_rule::{ClusterResourceRule, ClusterWatchRuleSpec, Scope};
 use reverser_api::conditions::{reason, reference_reason};
 use reverser_api::watch_rule::{Operation, ResourceRule, WatchRuleSpec};
@@ -65,8 +66,7 @@ fn destination_of(id: &RuleId, configuration: &Configuration) -> Option<Id> {
     match id {
         RuleId::Watch(id) => {
             let reference = &configuration.watch_rules.get(id)?.spec.destination_ref;
-            let namespace = reference.namespace.as_ref().unwrap_or(&id.namespace);
-            Some(Id::new(namespace, &reference.name))
+            Some(Id::of_destination(reference, &id.namespace))
         }
         RuleId::Cluster(name) => {
             let reference = &configuration.cluster_rules.get(name)?.spec.destination_ref;
@@ -80,15 +80,10 @@ fn written(
     spec: &WatchRuleSpec,
     options: &RoutingOptions,
 ) -> Result<Written, BadRequirement> {
-    let namespace = spec
-        .destination_ref
-        .namespace
-        .as_ref()
-        .unwrap_or(&id.namespace);
     let reach = || Reach::Namespace(id.namespace.clone());
     let parts = spec.rules.iter().map(|rule| part(rule, reach(), options));
     Ok(Written {
-        destination: Id::new(namespace, &spec.destination_ref.name),
+        destination: Id::of_destination(&spec.destination_ref, &id.namespace),
         selector: label_selector(spec.object_selector.as_ref())?,
         parts: parts.collect(),
     })
@@ -157,83 +152,87 @@ fn check_access(
     routing: &Routing,
     configuration: &Configuration,
 ) -> Result<(), Refusal> {
-    let destination_id = &written.destination;
-    if let Some(unreadable) = configuration.unreadable(OwnKind::Destination, destination_id) {
-        return Err(Refusal {
-            reason: reference_reason::REFERENCE_NOT_READY,
-            message: format!(
-                "GitDestination {destination_id}: {}",
-                unreadable.refusal().message
-            ),
-        });
+    let to = &written.destination;
+    let not_ready = |message: &str| Refusal {
+        reason: reference_reason::REFERENCE_NOT_READY,
+        message: format!("GitDestination {to}: {message}"),
+    };
+    if let Some(unreadable) = configuration.unreadable(OwnKind::Destination, to) {
+        return Err(not_ready(&unreadable.refusal().message));
     }
-    let destination = configuration.destinations.get(destination_id).ok_or_else(|| Refusal {
+    let destination = configuration.destinations.get(to).ok_or_else(|| Refusal {
         reason: reference_reason::REFERENCE_NOT_FOUND,
         message: format!(
-            "GitDestination {destination_id} does not exist: create it, or change spec.destinationRef"
+            "GitDestination {to} does not exist: create it, or change spec.destinationRef"
         ),
     })?;
-    let denied = |message: String| Refusal {
+    let repo_id = Id::of_repo(&destination.spec.repo_ref, &to.namespace);
+    // One that does not exist is what the destination is refused for.
+    let repo = configuration.repos.get(&repo_id);
+    let here = (to, &destination.spec.access_policy);
+    let there = repo.map(|repo| (&repo_id, &repo.spec.access_policy));
+    let let_in = match id {
+        RuleId::Watch(id) => lets_namespace_in(&id.namespace, here, there, configuration),
+        RuleId::Cluster(_) => lets_cluster_rules_in(here, there),
+    };
+    let_in.map_err(|message| Refusal {
         reason: reference_reason::ACCESS_DENIED,
         message,
+    })?;
+    match routing.destinations.get(to) {
+        Some(Err(refusal)) => Err(not_ready(&refusal.message)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether rules of a namespace may use a destination and its repository; the error names the field
+/// that would let them.
+fn lets_namespace_in(
+    namespace: &str,
+    (destination, policy): (&Id, &DestinationAccessPolicy),
+    repo: Option<(&Id, &RepoAccessPolicy)>,
+    configuration: &Configuration,
+) -> Result<(), String> {
+    let refused = |by: &str| {
+        format!(
+            "{by} does not let in namespace {namespace}: its spec.accessPolicy.namespacedRules would"
+        )
     };
-    let policy = &destination.spec.access_policy;
-    let repo_id = Id::new(
-        destination
-            .spec
-            .repo_ref
-            .namespace
-            .as_ref()
-            .unwrap_or(&destination_id.namespace),
-        &destination.spec.repo_ref.name,
-    );
-    let repo = configuration.repos.get(&repo_id);
-    match id {
-        RuleId::Watch(id) => {
+    let rules = &policy.namespaced_rules;
+    if !lets_in(rules, &destination.namespace, namespace, configuration) {
+        return Err(refused(&format!("GitDestination {destination}")));
+    }
+    match repo {
+        Some((repo, policy))
             if !lets_in(
                 &policy.namespaced_rules,
-                &destination_id.namespace,
-                &id.namespace,
+                &repo.namespace,
+                namespace,
                 configuration,
-            ) {
-                return Err(denied(format!(
-                    "GitDestination {destination_id} does not let in namespace {}: \
-                     its spec.accessPolicy.namespacedRules would",
-                    id.namespace
-                )));
-            }
-            let repo_policy = repo.map(|repo| &repo.spec.access_policy.namespaced_rules);
-            let refused = repo_policy.is_some_and(|policy| {
-                !lets_in(policy, &repo_id.namespace, &id.namespace, configuration)
-            });
-            if refused {
-                return Err(denied(format!(
-                    "GitRepoConfig {repo_id} does not let in namespace {}: \
-                     its spec.accessPolicy.namespacedRules would",
-                    id.namespace
-                )));
-            }
+            ) =>
+        {
+            Err(refused(&format!("GitRepoConfig {repo}")))
         }
-        RuleId::Cluster(_) => {
-            if policy.allow_cluster_rules == Some(false) {
-                return Err(denied(format!(
-                    "GitDestination {destination_id} keeps cluster rules out: \
-                     its spec.accessPolicy.allowClusterRules would let them in"
-                )));
-            }
-            if repo.is_some_and(|repo| !repo.spec.access_policy.allow_cluster_rules) {
-                return Err(denied(format!(
-                    "GitRepoConfig {repo_id} does not let in cluster rules: \
-                     its spec.accessPolicy.allowClusterRules would"
-                )));
-            }
-        }
+        _ => Ok(()),
     }
-    match routing.destinations.get(destination_id) {
-        Some(Err(refusal)) => Err(Refusal {
-            reason: reference_reason::REFERENCE_NOT_READY,
-            message: format!("GitDestination {destination_id}: {}", refusal.message),
-        }),
+}
+
+/// The same for rules of the cluster.
+fn lets_cluster_rules_in(
+    (destination, policy): (&Id, &DestinationAccessPolicy),
+    repo: Option<(&Id, &RepoAccessPolicy)>,
+) -> Result<(), String> {
+    if policy.allow_cluster_rules == Some(false) {
+        return Err(format!(
+            "GitDestination {destination} keeps cluster rules out: \
+             its spec.accessPolicy.allowClusterRules would let them in"
+        ));
+    }
+    match repo {
+        Some((repo, policy)) if !policy.allow_cluster_rules => Err(format!(
+            "GitRepoConfig {repo} does not let in cluster rules: \
+             its spec.accessPolicy.allowClusterRules would"
+        )),
         _ => Ok(()),
     }
 }

@@ -29,18 +29,6 @@ impl ExcludedType {
             group: group.map(str::to_owned),
         })
     }
-
-    /// The plural name of the type.
-    #[must_use]
-    pub fn resource(&self) -> &str {
-        &self.resource
-    }
-
-    /// The group of the type; without one, the resource is left out in every group.
-    #[must_use]
-    pub fn group(&self) -> Option<&str> {
-        self.group.as_deref()
-    }
 }
 
 impl std::fmt::Display for ExcludedType {
