@@ -23,6 +23,7 @@ use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use reverser_core::labels::Labels;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::api_read::ANSWER;
 use crate::identity::{Id, RuleId};
@@ -31,6 +32,7 @@ use crate::routing::{Configuration, OwnKind, Unreadable, has_written};
 /// Why our own objects cannot be read.
 mod trouble;
 
+pub(crate) use trouble::MISSING_RIGHT;
 pub use trouble::Trouble;
 
 /// Changes come in swarms; they are told together.
@@ -70,42 +72,8 @@ pub async fn follow(
         watcher::Config::default().labels(&selector)
     });
     let (tx, mut rx) = mpsc::channel(256);
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(follow_kind(
-        raw::<GitRepoConfig>(&client),
-        ours.clone(),
-        read_ours,
-        Change::Repo,
-        (tx.clone(), trouble.clone()),
-    ));
-    tasks.spawn(follow_kind(
-        raw::<GitDestination>(&client),
-        ours.clone(),
-        read_ours,
-        Change::Destination,
-        (tx.clone(), trouble.clone()),
-    ));
-    tasks.spawn(follow_kind(
-        raw::<WatchRule>(&client),
-        ours.clone(),
-        read_ours,
-        Change::WatchRule,
-        (tx.clone(), trouble.clone()),
-    ));
-    tasks.spawn(follow_kind(
-        raw::<ClusterWatchRule>(&client),
-        ours.clone(),
-        read_ours,
-        Change::ClusterRule,
-        (tx.clone(), trouble.clone()),
-    ));
-    tasks.spawn(follow_kind(
-        Api::all(client.clone()),
-        watcher::Config::default(),
-        |namespace: Namespace| Ok(namespace),
-        Change::Namespace,
-        (tx, trouble.clone()),
-    ));
+    let mut tasks = follow_kinds(&client, &ours, &tx, &trouble);
+    drop(tx);
     let mut gathered = Gathered::default();
     let mut definitions_known = KnownDefinitions::default();
     let mut unanswered = false;
@@ -148,6 +116,41 @@ pub async fn follow(
         }
         news = false;
     }
+}
+
+/// Follows each kind, and the namespaces, by itself.
+fn follow_kinds(
+    client: &Client,
+    ours: &watcher::Config,
+    tx: &mpsc::Sender<Change>,
+    trouble: &Trouble,
+) -> JoinSet<()> {
+    fn spawn<K>(
+        tasks: &mut JoinSet<()>,
+        client: &Client,
+        ours: &watcher::Config,
+        change: fn(Step<K>) -> Change,
+        told: (mpsc::Sender<Change>, Trouble),
+    ) where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        let api = raw::<K>(client);
+        tasks.spawn(follow_kind(api, ours.clone(), read_ours, change, told));
+    }
+    let told = || (tx.clone(), trouble.clone());
+    let mut tasks = JoinSet::new();
+    spawn(&mut tasks, client, ours, Change::Repo, told());
+    spawn(&mut tasks, client, ours, Change::Destination, told());
+    spawn(&mut tasks, client, ours, Change::WatchRule, told());
+    spawn(&mut tasks, client, ours, Change::ClusterRule, told());
+    tasks.spawn(follow_kind(
+        Api::all(client.clone()),
+        watcher::Config::default(),
+        |namespace: Namespace| Ok(namespace),
+        Change::Namespace,
+        told(),
+    ));
+    tasks
 }
 
 #[derive(Default)]
@@ -338,10 +341,11 @@ fn raw<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
 fn read_ours<K: Resource + DeserializeOwned>(object: DynamicObject) -> Result<K, Unreadable> {
     let reference = object.data.pointer("/spec/destinationRef").cloned();
     let own_namespace = object.namespace();
-    let generation = object.metadata.generation;
+    let (uid, generation) = (object.metadata.uid.clone(), object.metadata.generation);
     let text = |field: &str| Some(reference.as_ref()?.get(field)?.as_str()?.to_owned());
     object.try_parse().map_err(|error| Unreadable {
         message: error.to_string(),
+        uid,
         generation,
         destination: text("name")
             .zip(text("namespace").or(own_namespace))

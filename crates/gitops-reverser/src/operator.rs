@@ -44,7 +44,7 @@ use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::admission::Watched;
 use crate::attribution::Attribution;
-use crate::configuration::Trouble;
+use crate::configuration::{MISSING_RIGHT, Trouble};
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
 use crate::routing::{Configuration, Refusal, Routing};
@@ -87,8 +87,8 @@ const _: () = assert!(
 pub enum OperatorError {
     /// The cluster cannot be told from others.
     #[error(
-        "the namespace kube-system, which tells this cluster from others, cannot be read: {0}; bind \
-         the operator's ServiceAccount to the roles of the chart (rbac.create) or of config/rbac"
+        "the namespace kube-system, which tells this cluster from others, cannot be read: {0}{cure}",
+        cure = cure_of(.0)
     )]
     ClusterIdentity(#[source] kube::Error),
     /// No usable git.
@@ -646,6 +646,18 @@ async fn cluster_uid(client: &Client) -> Result<String, OperatorError> {
             }
             Err(_) => tokio::time::sleep(ASK_AGAIN).await,
         }
+    }
+}
+
+/// What a person can do about a refusal.
+fn cure_of(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => MISSING_RIGHT,
+        kube::Error::Api(status) if status.code == 401 => {
+            "; the API server does not accept the operator's credentials: give it a kubeconfig or a \
+             ServiceAccount whose token it knows"
+        }
+        _ => "",
     }
 }
 

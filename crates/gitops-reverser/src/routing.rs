@@ -271,6 +271,17 @@ pub struct Rule {
     pub watched_types: usize,
 }
 
+impl Rule {
+    /// Whether it selects no type at all, without naming one that is missing.
+    #[must_use]
+    pub fn means_no_type(&self) -> bool {
+        let named = [&self.unserved, &self.out_of_reach, &self.subresources];
+        self.watched_types == 0
+            && self.over_limit.is_empty()
+            && named.into_iter().all(Vec::is_empty)
+    }
+}
+
 #[cfg(test)]
 impl Rule {
     /// One that selects nothing in particular.

@@ -1,6 +1,7 @@
 //! What status says: computed once, from how things stand, and written when it is news.
 
 mod events;
+mod remembered;
 mod sentences;
 mod tally;
 mod write;
@@ -308,6 +309,16 @@ fn standing_of_rule(rule: &Rule, scopes: &RuleScopes) -> Standing {
     if !pending.is_empty() {
         return Standing::Underway(reason::PROGRESSING, sentences::are_listed(pending));
     }
+    if rule.watched_types == 0 && !rule.over_limit.is_empty() {
+        let message = "nothing is followed, and files stay: all of its types are over \
+                       --discovery-max-types. Raise it, or let rules select less";
+        return Standing::Stalled(rule_reason::ALL_TYPES_OVER_LIMIT, message.to_owned());
+    }
+    if rule.means_no_type() {
+        let message = "nothing is followed: the cluster serves no type that the rule means. Types that \
+                       are left out by default have to be named one by one";
+        return Standing::Ready(rule_reason::NO_TYPES, message.to_owned());
+    }
     let types = counted(rule.watched_types, "type");
     Standing::Ready(
         rule_reason::WATCHING,
@@ -493,5 +504,38 @@ mod tests {
             assert_eq!(ready(&status), ("False", "PushRefused"));
             assert_eq!(status[1].type_, what);
         }
+    }
+
+    #[test]
+    fn a_rule_for_which_nothing_is_watched_says_so() {
+        let secrets = TypeKey::new("", "v1", "secrets").unwrap();
+        let none = Rule {
+            watched_types: 0,
+            ..Rule::sample()
+        };
+        let status = |rule: &Rule| {
+            let scopes = RuleScopes::default();
+            of_rule(None, Some(1), Ok((rule, &scopes)), &now(1)).conditions
+        };
+        assert_eq!(ready(&status(&none)), ("True", "NoTypes"));
+        let over_limit = Rule {
+            over_limit: vec![secrets.clone()],
+            ..none.clone()
+        };
+        let told = status(&over_limit);
+        assert_eq!(ready(&told), ("False", "AllTypesOverLimit"));
+        assert_eq!(told[1].type_, "Stalled");
+        let some_over_limit = Rule {
+            over_limit: vec![secrets],
+            ..Rule::sample()
+        };
+        assert_eq!(ready(&status(&some_over_limit)), ("True", "Watching"));
+        let not_served = Rule {
+            unserved: vec!["orders".to_owned()],
+            ..none
+        };
+        let told = status(&not_served);
+        assert_eq!(ready(&told), ("True", "Watching"), "it starts by itself");
+        assert_eq!(told[1].type_, "TypesNotServed");
     }
 }

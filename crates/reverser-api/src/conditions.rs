@@ -162,6 +162,12 @@ pub mod rule_reason {
         /// Ready: the objects that the rule selects were listed and are followed. Whether they are in
         /// Git is what the GitDestination says.
         WATCHING = "Watching";
+        /// Ready, and nothing is followed: the cluster serves no type that the rule means. Types that
+        /// are left out by default have to be named.
+        NO_TYPES = "NoTypes";
+        /// All types of the rule are over `--discovery-max-types`. Nothing is followed, and their
+        /// files stay.
+        ALL_TYPES_OVER_LIMIT = "AllTypesOverLimit";
     }
 }
 

@@ -61,12 +61,13 @@ impl Trouble {
     }
 }
 
+/// What helps where the operator lacks a right.
+pub(crate) const MISSING_RIGHT: &str = "; bind the operator's ServiceAccount to the roles of the chart (rbac.create) or of config/rbac";
+
 /// What a person can do about it.
 fn cure(code: u16) -> &'static str {
     match code {
-        403 => {
-            "; bind the operator's ServiceAccount to the roles of the chart (rbac.create) or of config/rbac"
-        }
+        403 => MISSING_RIGHT,
         404 => "; install the definitions: gitops-reverser crds | kubectl apply --server-side -f -",
         _ => "",
     }

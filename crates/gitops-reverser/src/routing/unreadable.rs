@@ -37,6 +37,8 @@ impl OwnKind {
 pub struct Unreadable {
     /// Why.
     pub message: String,
+    /// Which object of its name it is.
+    pub uid: Option<String>,
     /// Of which generation this is said.
     pub generation: Option<i64>,
     /// The destination that it names, if it is a rule and at least that can be read.

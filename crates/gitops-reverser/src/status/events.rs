@@ -3,13 +3,13 @@
 //! They follow from comparing two statuses, so that nothing is told twice while it lasts, and a
 //! restart repeats nothing that status says already.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use reverser_api::conditions::{condition, destination_reason, destination_warning, reason};
 use reverser_api::git_destination::GitDestinationStatus;
+
+use super::remembered::Remembered;
 
 /// The API server takes no longer notes than 1,024 bytes.
 const LONGEST_NOTE: usize = 1000;
@@ -47,28 +47,34 @@ impl Events {
 
 /// What was last told of each object: between trouble and its end it may be busy for a while, which
 /// is not worth an event.
-pub(super) struct Told<K>(BTreeMap<K, Vec<Condition>>);
+pub(super) struct Told<K>(Remembered<K, Vec<Condition>>);
 
 impl<K: Ord + Clone> Told<K> {
     pub(super) fn nothing() -> Self {
-        Self(BTreeMap::new())
+        Self(Remembered::nothing())
     }
 
     /// What is news, where this is what status said before and says now.
-    pub(super) fn news(&mut self, id: &K, old: &[Condition], new: &[Condition]) -> Vec<Event> {
-        let before = self.0.get(id).map_or(old, |told| &told[..]);
-        let news = of_others(before, new);
+    pub(super) fn news(
+        &mut self,
+        id: &K,
+        uid: Option<&str>,
+        old: &[Condition],
+        new: &[Condition],
+    ) -> Vec<Event> {
+        let told = self.0.of(id, uid);
+        let news = of_others(told.map_or(old, |told| &told[..]), new);
         if ready(new).is_some_and(|ready| ready.reason != reason::PROGRESSING) {
-            self.0.insert(id.clone(), new.to_vec());
-        } else if !self.0.contains_key(id) {
-            self.0.insert(id.clone(), old.to_vec());
+            self.0.insert(id.clone(), uid, new.to_vec());
+        } else if told.is_none() {
+            self.0.insert(id.clone(), uid, old.to_vec());
         }
         news
     }
 
     /// Forgets those that are not there any more.
     pub(super) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
-        self.0.retain(|id, _| keep(id));
+        self.0.retain(keep);
     }
 }
 
@@ -222,7 +228,7 @@ mod tests {
         let mut news = |old: (&str, &str), new: (&str, &str)| {
             let conditions = |(ready, reason)| status(ready, reason).conditions;
             let news = told
-                .news(&1, &conditions(old), &conditions(new))
+                .news(&1, Some("uid"), &conditions(old), &conditions(new))
                 .into_iter();
             news.map(|event| (event.reason, event.action))
                 .collect::<Vec<_>>()

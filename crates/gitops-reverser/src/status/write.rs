@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::events::{self, Events, Told};
+use super::remembered::Remembered;
 use super::tally::Tally;
 use super::{Selected, Standing, of_destination, of_repo, of_rule, same};
 use crate::api_read::describe;
@@ -94,9 +95,9 @@ impl Statuses {
 pub struct StatusWriter {
     client: Client,
     events: Events,
-    repos: BTreeMap<Id, GitRepoConfigStatus>,
-    destinations: BTreeMap<Id, GitDestinationStatus>,
-    rules: BTreeMap<RuleId, WatchRuleStatus>,
+    repos: Remembered<Id, GitRepoConfigStatus>,
+    destinations: Remembered<Id, GitDestinationStatus>,
+    rules: Remembered<RuleId, WatchRuleStatus>,
     repos_told: Told<Id>,
     rules_told: Told<RuleId>,
     telemetry: Telemetry,
@@ -115,9 +116,9 @@ impl StatusWriter {
         Self {
             events: Events::new(client.clone(), instance_id),
             client,
-            repos: BTreeMap::new(),
-            destinations: BTreeMap::new(),
-            rules: BTreeMap::new(),
+            repos: Remembered::nothing(),
+            destinations: Remembered::nothing(),
+            rules: Remembered::nothing(),
             repos_told: Told::nothing(),
             rules_told: Told::nothing(),
             telemetry,
@@ -155,7 +156,9 @@ impl StatusWriter {
             let refusal = routing.repos.get(id).and_then(|url| url.as_ref().err());
             let reached = statuses.reached(id);
             let mut repo = (**repo).clone();
-            repo.status = self.repos.get(id).cloned().or(repo.status);
+            let uid = repo.metadata.uid.clone();
+            let uid = uid.as_deref();
+            repo.status = self.repos.of(id, uid).cloned().or(repo.status);
             let status = of_repo(&repo, disabled.as_ref().or(refusal), reached, now);
             self.not_ready.count(OwnKind::Repo, &status.conditions);
             if same(repo.status.as_ref(), &status)
@@ -165,9 +168,9 @@ impl StatusWriter {
             }
             let old = repo.status.as_ref().map(|status| &status.conditions[..]);
             let old = old.unwrap_or_default();
-            let news = self.repos_told.news(id, old, &status.conditions);
+            let news = self.repos_told.news(id, uid, old, &status.conditions);
             self.events.publish(&repo, news).await;
-            self.repos.insert(id.clone(), status);
+            self.repos.insert(id.clone(), uid, status);
         }
     }
 
@@ -186,7 +189,9 @@ impl StatusWriter {
             };
             let destination = disabled.as_ref().map_or(resolved.as_ref(), Err);
             let mut object = (**object).clone();
-            object.status = self.destinations.get(id).cloned().or(object.status);
+            let uid = object.metadata.uid.clone();
+            let uid = uid.as_deref();
+            object.status = self.destinations.of(id, uid).cloned().or(object.status);
             let (selected, report) = (statuses.selected(id), reports.get(id));
             let (forbidden, trouble) = (statuses.is_forbidden(id), store_trouble.as_deref());
             let status = of_destination(
@@ -208,7 +213,7 @@ impl StatusWriter {
             let old = object.status.clone().unwrap_or_default();
             let news = events::of_destination(&old, &status);
             self.events.publish(&object, news).await;
-            self.destinations.insert(id.clone(), status);
+            self.destinations.insert(id.clone(), uid, status);
         }
     }
 
@@ -254,7 +259,8 @@ impl StatusWriter {
         resolved: Result<(&Rule, &RuleScopes), &Refusal>,
         now: &Time,
     ) {
-        let old = self.rules.get(id).or(status).cloned();
+        let uid = rule.meta().uid.as_deref();
+        let old = self.rules.of(id, uid).or(status).cloned();
         let status = of_rule(old.as_ref(), rule.meta().generation, resolved, now);
         self.not_ready.count(kind, &status.conditions);
         if same(old.as_ref(), &status) || !self.patch(kind, at, whole(&status)).await {
@@ -263,9 +269,9 @@ impl StatusWriter {
         let old = old.unwrap_or_default();
         let news = self
             .rules_told
-            .news(id, &old.conditions, &status.conditions);
+            .news(id, uid, &old.conditions, &status.conditions);
         self.events.publish(rule, news).await;
-        self.rules.insert(id.clone(), status);
+        self.rules.insert(id.clone(), uid, status);
     }
 
     /// What cannot be read has no spec to go by, but a name and a status.
@@ -276,7 +282,8 @@ impl StatusWriter {
                 self.not_ready.count(key.0, conditions);
                 continue;
             }
-            let old = known.map(|(_, old)| &old[..]).unwrap_or_default();
+            let before = known.filter(|(known, _)| known.uid == unreadable.uid);
+            let old = before.map(|(_, old)| &old[..]).unwrap_or_default();
             let standing = Standing::refused(&unreadable.refusal());
             let conditions = standing.conditions(old, unreadable.generation, now);
             let status = json!({
@@ -292,11 +299,10 @@ impl StatusWriter {
     }
 
     fn forget(&mut self, configuration: &Configuration, routing: &Routing) {
-        self.repos
-            .retain(|id, _| configuration.repos.contains_key(id));
+        self.repos.retain(|id| configuration.repos.contains_key(id));
         self.destinations
-            .retain(|id, _| configuration.destinations.contains_key(id));
-        self.rules.retain(|id, _| routing.rules.contains_key(id));
+            .retain(|id| configuration.destinations.contains_key(id));
+        self.rules.retain(|id| routing.rules.contains_key(id));
         self.repos_told
             .retain(|id| configuration.repos.contains_key(id));
         self.rules_told.retain(|id| routing.rules.contains_key(id));
