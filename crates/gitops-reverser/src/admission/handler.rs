@@ -33,7 +33,7 @@ const BODIES: usize = 32 * 1024 * 1024;
 const UNIT: usize = 1024;
 /// Above this, the answer comes first and the reading after it.
 const LARGE: usize = 256 * 1024;
-/// The API server does not wait longer than two seconds.
+/// Longer than the API server waits for an answer: what comes later is of no use to anybody.
 const BODY_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Who takes records.

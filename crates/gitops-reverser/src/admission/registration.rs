@@ -14,6 +14,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::certificate_files::{self, FileError};
 use super::certificate_secret::KeepError;
@@ -21,6 +22,7 @@ use super::configuration::{self, Frame, Trust, Watched};
 use super::keys;
 use super::own_writes::FIELD_MANAGER;
 use super::{AdmissionSettings, CertificateSource};
+use crate::api_read::ANSWER;
 use crate::owner_role::OwnerRole;
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::{
@@ -52,6 +54,8 @@ enum RegisterError {
     Forbidden { name: String, message: String },
     #[error("the ValidatingWebhookConfiguration {name} cannot be read or written: {source}")]
     Configuration { name: String, source: kube::Error },
+    #[error("the API server did not answer in time; it is asked again")]
+    Late,
 }
 
 /// Keeps the API server asking, for as long as it is asked to. `watched` says nothing before the
@@ -75,7 +79,9 @@ pub async fn register(
     let mut failures = 0;
     loop {
         let wanted = watched.borrow_and_update().clone();
-        let next = match registration.step(wanted.as_ref()).await {
+        // Whatever was written already is found at the next step.
+        let step = timeout(ANSWER, registration.step(wanted.as_ref())).await;
+        let next = match step.unwrap_or(Err(RegisterError::Late)) {
             Ok(Done { complete, again }) => {
                 failures = 0;
                 registration.tell(complete, wanted.as_ref());

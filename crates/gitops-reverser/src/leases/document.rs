@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::PostParams;
-use kube::core::ObjectMeta;
+use kube::core::{ObjectMeta, Status};
 use kube::{Api, Client};
 
 use super::claim::Document;
@@ -151,12 +151,20 @@ impl LeaseSlot {
                 kube::Error::Api(status) => match status.code {
                     409 => LeaseError::Conflict,
                     403 => LeaseError::Forbidden(status.message),
+                    // Somebody has deleted it since it was read.
+                    404 if is_of_lease(&status) => LeaseError::Conflict,
                     404 => LeaseError::NoNamespace(self.namespace.clone()),
                     _ => LeaseError::Api(kube::Error::Api(status)),
                 },
                 error => LeaseError::Api(error),
             })
     }
+}
+
+/// Whether a lease is meant that was not found, and not its namespace.
+fn is_of_lease(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    details.is_some_and(|details| details.kind == "leases")
 }
 
 /// A lease with an entry. The times are for people: nobody here reads them again.
