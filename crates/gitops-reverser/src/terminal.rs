@@ -23,5 +23,7 @@ pub mod pass;
 pub mod progress;
 /// What a folder lacks and has too much.
 pub mod comparison;
+/// Questions that are answered with yes or no.
+pub mod prompt;
 /// Colours, tables, differences, times.
 pub mod text;

@@ -5,7 +5,6 @@ mod order;
 mod past;
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 
 use reverser_core::canon::{canonicalise, say_the_same};
@@ -21,6 +20,7 @@ use super::{EndSignals, block_on, print};
 use crate::command_line::RestoreArguments;
 use crate::terminal::cluster::Cluster;
 use crate::terminal::exit::{self, Complaint, Exit};
+use crate::terminal::prompt;
 use crate::terminal::text::{self, Colour, Paint};
 
 pub(super) fn run(arguments: &RestoreArguments) -> ExitCode {
@@ -163,24 +163,9 @@ fn failure(path: &RepoPath, why: &str) -> String {
     format!("{failed} {}: {why}\n", describe(path))
 }
 
-/// Asks on the terminal.
 fn ask() -> Result<(), Complaint> {
-    if !io::stdin().is_terminal() {
-        return Err(Complaint::new(
-            Exit::Usage,
-            "nobody is there to be asked: write --yes to apply this, or --dry-run to check it",
-        ));
-    }
-    let failed = |error: io::Error| Complaint::failed(error);
-    // Standard error keeps nothing back.
-    eprint!("Apply? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(failed)?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        Ok(())
-    } else {
-        Err(Complaint::failed("nothing was applied"))
-    }
+    let instead = "write --yes to apply this, or --dry-run to check it";
+    prompt::agree("Apply?", instead, "nothing was applied")
 }
 
 fn report(step: &Step, outcome: Result<String, String>, dry_run: bool) -> (String, bool) {

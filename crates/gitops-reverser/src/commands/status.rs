@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
+use kube::core::error_boundary::InvalidObject;
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Api, Resource, ResourceExt as _};
-use reverser_api::conditions::condition;
+use reverser_api::conditions::{condition, reason};
 use reverser_api::{ClusterWatchRule, GitDestination, GitRepoConfig, WatchRule};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{EndSignals, block_on, print};
 use crate::command_line::StatusArguments;
+use crate::identity::Id;
+use crate::routing::OwnKind;
 use crate::terminal::cluster::Cluster;
 use crate::terminal::exit::{self, Complaint, Exit};
 use crate::terminal::text::{self, Colour, Paint};
@@ -125,7 +128,7 @@ async fn look(client: &kube::Client, namespace: Option<&str>) -> Result<Overview
         of_cluster(client, namespace),
     )?;
     let foreign = match namespace {
-        Some(_) => elsewhere(client, &destinations).await,
+        Some(_) => elsewhere(client, &destinations.read).await,
         None => Vec::new(),
     };
     let here = |of: &str| namespace.is_none_or(|namespace| namespace == of);
@@ -140,33 +143,29 @@ async fn look(client: &kube::Client, namespace: Option<&str>) -> Result<Overview
             reason: "Forbidden".to_owned(),
             message: "you may not list them, so those that lead here are not shown".to_owned(),
         });
-        Vec::new()
+        Listed::default()
     });
-    for destination in &destinations {
+    for destination in &destinations.read {
         let home = destination.namespace().unwrap_or_default();
-        let known = repos.iter().chain(&foreign);
+        let known = repos.read.iter().chain(&foreign);
         let (row, notes) = of_destination(destination, &home, known);
         overview.destinations.push(row);
         overview.notes.extend(notes);
     }
-    for repo in &repos {
+    for repo in &repos.read {
         let about = format!("GitRepoConfig {}", full_name(repo));
         let conditions = repo.status.as_ref().map(|status| &status.conditions[..]);
         overview
             .notes
             .extend(notes(&about, conditions.unwrap_or_default()));
     }
-    for rule in &rules {
+    for rule in &rules.read {
         let home = rule.namespace().unwrap_or_default();
-        let reference = &rule.spec.destination_ref;
-        let to = format!(
-            "{}/{}",
-            reference.namespace.as_ref().unwrap_or(&home),
-            reference.name
-        );
+        let to = Id::of_destination(&rule.spec.destination_ref, &home).to_string();
         overview.add_rule("WatchRule", full_name(rule), to, rule.status.as_ref());
     }
     for rule in cluster_rules
+        .read
         .iter()
         .filter(|rule| here(&rule.spec.destination_ref.namespace))
     {
@@ -179,10 +178,85 @@ async fn look(client: &kube::Client, namespace: Option<&str>) -> Result<Overview
             rule.status.as_ref(),
         );
     }
+    overview.add_unreadable(repos.unreadable, OwnKind::Repo);
+    overview.add_unreadable(destinations.unreadable, OwnKind::Destination);
+    overview.add_unreadable(rules.unreadable, OwnKind::WatchRule);
+    // Nobody knows where they lead.
+    if namespace.is_none() {
+        overview.add_unreadable(cluster_rules.unreadable, OwnKind::ClusterRule);
+    }
     Ok(overview)
 }
 
+/// The objects of a kind.
+struct Listed<K> {
+    read: Vec<K>,
+    unreadable: Vec<InvalidObject>,
+}
+
+impl<K> Default for Listed<K> {
+    fn default() -> Self {
+        Self {
+            read: Vec::new(),
+            unreadable: Vec::new(),
+        }
+    }
+}
+
+impl<K> Listed<K> {
+    fn of(all: Vec<DeserializeGuard<K>>) -> Self {
+        let mut listed = Self::default();
+        for guard in all {
+            match guard.0 {
+                Ok(read) => listed.read.push(read),
+                Err(unreadable) => listed.unreadable.push(unreadable),
+            }
+        }
+        listed
+    }
+}
+
 impl Overview {
+    /// Objects that cannot be read are there nevertheless, and nobody follows them.
+    fn add_unreadable(&mut self, objects: Vec<InvalidObject>, kind: OwnKind) {
+        for InvalidObject { error, metadata } in objects {
+            let name = metadata.name.unwrap_or_default();
+            let name = match metadata.namespace {
+                Some(namespace) => format!("{namespace}/{name}"),
+                None => name,
+            };
+            self.notes.push(Note {
+                about: format!("{} {name}", kind.name()),
+                reason: reason::INVALID_SPEC.to_owned(),
+                message: format!("it cannot be read: {error}"),
+            });
+            let (ready, reason) = ("False".to_owned(), reason::INVALID_SPEC.to_owned());
+            let unknown = || "?".to_owned();
+            match kind {
+                OwnKind::Repo => {}
+                OwnKind::Destination => self.destinations.push(DestinationRow {
+                    name,
+                    ready,
+                    reason,
+                    repository: unknown(),
+                    branch: unknown(),
+                    folder: unknown(),
+                    objects: None,
+                    waiting: None,
+                    last_commit: None,
+                    last_push: None,
+                }),
+                OwnKind::WatchRule | OwnKind::ClusterRule => self.rules.push(RuleRow {
+                    name,
+                    ready,
+                    reason,
+                    destination: unknown(),
+                    types: None,
+                }),
+            }
+        }
+    }
+
     fn add_rule(
         &mut self,
         kind: &str,
@@ -213,9 +287,9 @@ fn of_destination<'r>(
 ) -> (DestinationRow, Vec<Note>) {
     let spec = &destination.spec;
     let status = destination.status.clone().unwrap_or_default();
-    let repo_home = spec.repo_ref.namespace.as_deref().unwrap_or(home);
+    let repo_id = Id::of_repo(&spec.repo_ref, home);
     let repo = repos.find(|repo| {
-        repo.namespace().as_deref() == Some(repo_home) && repo.name_any() == spec.repo_ref.name
+        repo.namespace().as_ref() == Some(&repo_id.namespace) && repo.name_any() == repo_id.name
     });
     let (ready, reason) = ready(&status.conditions);
     let name = full_name(destination);
@@ -232,7 +306,7 @@ fn of_destination<'r>(
         ready,
         reason,
         repository: repo.map_or_else(
-            || format!("GitRepoConfig {repo_home}/{}", spec.repo_ref.name),
+            || format!("GitRepoConfig {repo_id}"),
             |repo| repo.spec.repo_url.clone(),
         ),
         branch: spec.branch.clone(),
@@ -283,7 +357,7 @@ fn notes(about: &str, conditions: &[Condition]) -> Vec<Note> {
 async fn of_namespaces<K>(
     client: &kube::Client,
     namespace: Option<&str>,
-) -> Result<Vec<K>, Complaint>
+) -> Result<Listed<K>, Complaint>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
     DeserializeGuard<K>: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -299,7 +373,7 @@ where
 async fn of_cluster(
     client: &kube::Client,
     namespace: Option<&str>,
-) -> Result<Option<Vec<ClusterWatchRule>>, Complaint> {
+) -> Result<Option<Listed<ClusterWatchRule>>, Complaint> {
     match list(&Api::all(client.clone())).await {
         Ok(rules) => Ok(Some(rules)),
         Err(kube::Error::Api(status)) if status.code == 403 && namespace.is_some() => Ok(None),
@@ -322,13 +396,13 @@ async fn elsewhere(client: &kube::Client, destinations: &[GitDestination]) -> Ve
     found
 }
 
-async fn list<K>(api: &Api<DeserializeGuard<K>>) -> Result<Vec<K>, kube::Error>
+async fn list<K>(api: &Api<DeserializeGuard<K>>) -> Result<Listed<K>, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
     DeserializeGuard<K>: Resource<DynamicType = ()>,
 {
-    let items = api.list(&ListParams::default()).await?.items.into_iter();
-    Ok(items.filter_map(|guard| guard.0.ok()).collect())
+    let all = api.list(&ListParams::default()).await?;
+    Ok(Listed::of(all.items))
 }
 
 /// Why a kind cannot be listed, and what would help.
@@ -425,5 +499,41 @@ fn lag(row: &DestinationRow, now: i64) -> String {
         (Some(0), _) => "none".to_owned(),
         (Some(_), Some(push)) => text::age(now - push),
         (Some(_), None) => "all of it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_listed_with_the_reason() {
+        let rule = |name: &str, rules: serde_json::Value| {
+            let reference = json!({"name": "prod"});
+            let object = json!({
+                "apiVersion": "configbutler.ai/v1alpha1", "kind": "WatchRule",
+                "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"destinationRef": reference, "rules": rules},
+            });
+            serde_json::from_value::<DeserializeGuard<WatchRule>>(object).unwrap()
+        };
+        let rules = vec![rule("good", json!([{}])), rule("bad", json!("nonsense"))];
+        let Listed { read, unreadable } = Listed::of(rules);
+        let names: Vec<String> = read.iter().map(full_name).collect();
+        assert_eq!(names, ["shop/good"]);
+        let mut overview = Overview {
+            destinations: Vec::new(),
+            rules: Vec::new(),
+            notes: Vec::new(),
+        };
+        overview.add_unreadable(unreadable, OwnKind::WatchRule);
+        let row = &overview.rules[0];
+        assert_eq!((&*row.name, &*row.ready), ("shop/bad", "False"));
+        let note = &overview.notes[0];
+        assert_eq!(note.about, "WatchRule shop/bad");
+        assert!(note.message.starts_with("it cannot be read: "), "{note:?}");
+        assert!(note.message.contains("nonsense"), "{note:?}");
     }
 }

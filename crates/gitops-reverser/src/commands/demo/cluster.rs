@@ -1,6 +1,6 @@
 //! The cluster of the demo: one that is started for it, or the user's own.
 
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::halt::{Halt, Program};
 use super::{Complaint, Exit, Paint, say};
 use crate::command_line::DemoArguments;
+use crate::terminal::prompt;
 
 /// Where Alice and Bob work.
 pub(super) const NAMESPACE: &str = "shop";
@@ -303,24 +304,11 @@ fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
 }
 
 fn agree(context: &str) -> Result<(), Complaint> {
-    if !std::io::stdin().is_terminal() {
-        let sentence = "nobody is there to be asked: write --yes";
-        return Err(Complaint::new(Exit::Usage, sentence));
-    }
-    eprint!(
+    let question = format!(
         "This creates the namespaces {NAMESPACE} and {HOME} and four CustomResourceDefinitions in \
-         context {context}, and removes them at the end. Go on? [y/N] "
+         context {context}, and removes them at the end. Go on?"
     );
-    let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(Complaint::failed)?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        Ok(())
-    } else {
-        Err(Complaint::failed("nothing was created"))
-    }
+    prompt::agree(&question, "write --yes", "nothing was created")
 }
 
 fn run(mut command: Command, input: &str) -> Result<String, Complaint> {
