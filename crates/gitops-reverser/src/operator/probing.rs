@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reverser_git::{CancelToken, Git};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
 use super::OperatorSettings;
@@ -16,7 +16,7 @@ use crate::identity::Id;
 use crate::routing::{Configuration, Refusal, RepoState, Routing};
 use crate::writer::{AccessSource, Reaching, RemoteAnswer, after_failures};
 
-/// So many are asked at once.
+/// So many are asked at once, one of each namespace.
 const AT_ONCE: usize = 4;
 
 /// What a repository answered.
@@ -28,7 +28,7 @@ pub(super) struct Probes {
     git: Git,
     folder: PathBuf,
     poll: Duration,
-    turns: Arc<Semaphore>,
+    turns: Turns,
     running: BTreeMap<Id, Probe>,
     /// How many were begun: what an earlier one heard says nothing.
     begun: u64,
@@ -78,7 +78,7 @@ impl Probes {
             git: settings.git.clone(),
             folder,
             poll: settings.poll,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            turns: Turns::new(),
             running: BTreeMap::new(),
             begun: 0,
             answers_tx,
@@ -93,6 +93,7 @@ impl Probes {
         };
         self.running
             .retain(|id, probe| wanted.get(id) == Some(&probe.of));
+        self.turns.keep_those_of(&wanted);
         let mut anew = Vec::new();
         for (id, of) in wanted {
             if self.running.contains_key(&id) {
@@ -108,7 +109,7 @@ impl Probes {
                 git: self.git.clone(),
                 folder: self.folder.join(self.begun.to_string()),
                 poll: self.poll,
-                turns: self.turns.clone(),
+                queue: self.turns.queue_of(&id.namespace),
                 cancel: cancel.clone(),
                 answers: self.answers_tx.clone(),
             };
@@ -136,6 +137,60 @@ impl Probes {
     }
 }
 
+/// Whose turn it is to ask. Of each namespace only one waits with the others: whoever has many
+/// repositories that do not answer delays their own, and others for no longer than one.
+struct Turns {
+    all: Arc<Semaphore>,
+    of_namespaces: BTreeMap<String, Arc<Semaphore>>,
+}
+
+/// Where the repositories of a namespace wait for their turn.
+struct Queue {
+    own: Arc<Semaphore>,
+    all: Arc<Semaphore>,
+}
+
+/// A turn, until it is dropped.
+struct Turn {
+    _own: Option<OwnedSemaphorePermit>,
+    _all: Option<OwnedSemaphorePermit>,
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            of_namespaces: BTreeMap::new(),
+        }
+    }
+
+    fn queue_of(&mut self, namespace: &str) -> Queue {
+        let own = self.of_namespaces.entry(namespace.to_owned());
+        let own = own.or_insert_with(|| Arc::new(Semaphore::new(1)));
+        Queue {
+            own: own.clone(),
+            all: self.all.clone(),
+        }
+    }
+
+    /// Forgets namespaces of which nothing is asked any more.
+    fn keep_those_of(&mut self, wanted: &BTreeMap<Id, RepoState>) {
+        let namespaces: BTreeSet<&str> = wanted.keys().map(|id| &*id.namespace).collect();
+        self.of_namespaces
+            .retain(|namespace, _| namespaces.contains(namespace.as_str()));
+    }
+}
+
+impl Queue {
+    async fn turn(&self) -> Turn {
+        // No semaphore is ever closed.
+        Turn {
+            _own: self.own.clone().acquire_owned().await.ok(),
+            _all: self.all.clone().acquire_owned().await.ok(),
+        }
+    }
+}
+
 /// Asks one repository again and again.
 struct Asking {
     id: Id,
@@ -145,7 +200,7 @@ struct Asking {
     git: Git,
     folder: PathBuf,
     poll: Duration,
-    turns: Arc<Semaphore>,
+    queue: Queue,
     cancel: CancelToken,
     answers: mpsc::UnboundedSender<(u64, Answer)>,
 }
@@ -172,8 +227,7 @@ impl Asking {
     }
 
     async fn ask(&self) -> Result<(), Refusal> {
-        // The semaphore is never closed.
-        let turn = self.turns.clone().acquire_owned().await.ok();
+        let turn = self.queue.turn().await;
         let access = (self.access)().await?;
         let (git, url, cancel) = (self.git.clone(), self.of.url.clone(), self.cancel.clone());
         let folder = self.folder.clone();
@@ -194,5 +248,49 @@ impl Asking {
                 message: format!("asking broke down: {error}"),
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn repositories_that_do_not_answer_hold_up_only_those_of_their_namespace() {
+        let mut turns = Turns::new();
+        let (silent, other) = (turns.queue_of("silent"), turns.queue_of("other"));
+        let first = silent.turn().now_or_never();
+        assert!(first.is_some());
+        let more: Vec<Queue> = (0..2 * AT_ONCE).map(|_| turns.queue_of("silent")).collect();
+        let mut waiting: Vec<_> = more.iter().map(|queue| Box::pin(queue.turn())).collect();
+        for turn in &mut waiting {
+            let turn = turn.as_mut().now_or_never();
+            assert!(turn.is_none(), "one of a namespace at a time");
+        }
+        let turn = other.turn().now_or_never();
+        assert!(turn.is_some(), "others need not wait for them");
+        drop(first);
+        let next = waiting[0].as_mut().now_or_never();
+        assert!(next.is_some(), "in the order in which they came");
+    }
+
+    #[test]
+    fn no_more_are_asked_at_once_than_so_many() {
+        let mut turns = Turns::new();
+        let queues: Vec<Queue> = (0..=AT_ONCE)
+            .map(|number| turns.queue_of(&number.to_string()))
+            .collect();
+        let mut held: Vec<_> = queues
+            .iter()
+            .map(|queue| queue.turn().now_or_never())
+            .collect();
+        assert!(held.pop().is_some_and(|last| last.is_none()));
+        assert!(held.iter().all(Option::is_some));
+        drop(held);
+        assert!(queues[AT_ONCE].turn().now_or_never().is_some());
+        turns.keep_those_of(&BTreeMap::new());
+        assert!(turns.of_namespaces.is_empty());
     }
 }

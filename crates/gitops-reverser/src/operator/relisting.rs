@@ -17,7 +17,12 @@ pub(super) struct Relisting {
 
 struct Wait {
     after: Duration,
+    /// When its time comes by itself.
+    regular: Instant,
+    /// When its time comes: earlier, where something has happened.
     due: Instant,
+    /// Whether it was hurried since it was listed by itself.
+    hurried: bool,
 }
 
 impl Relisting {
@@ -37,21 +42,30 @@ impl Relisting {
         for type_key in partly_read {
             let wait = self.waiting.entry(type_key.clone()).or_insert(Wait {
                 after: self.first,
+                regular: now + self.first,
                 due: now + self.first,
+                hurried: false,
             });
-            if wait.due <= now {
-                wait.after = wait.after.saturating_mul(2).min(self.longest);
-                wait.due = now + wait.after;
-                due.push(type_key);
+            if wait.due > now {
+                continue;
             }
+            if wait.regular <= now {
+                wait.after = wait.after.saturating_mul(2).min(self.longest);
+                wait.regular = now + wait.after;
+                wait.hurried = false;
+            }
+            wait.due = wait.regular;
+            due.push(type_key);
         }
         due
     }
 
-    /// Something has happened where such objects are: it may have been the repair.
+    /// Something has happened where such objects are: it may have been the repair. Where something
+    /// happens all the time, that is one more list for each wait, and no more.
     pub(super) fn hurry(&mut self, type_key: &TypeKey, now: Instant) {
-        if let Some(wait) = self.waiting.get_mut(type_key) {
-            wait.after = self.first;
+        if let Some(wait) = self.waiting.get_mut(type_key)
+            && !std::mem::replace(&mut wait.hurried, true)
+        {
             wait.due = wait.due.min(now + self.first);
         }
     }
@@ -75,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_up_to_the_longest_and_begins_anew_with_news() {
+    fn the_wait_doubles_up_to_the_longest_and_is_cut_short_by_news() {
         let start = Instant::now();
         let mut relisting = Relisting::new(5 * MINUTE);
         let due = seconds(&mut relisting, start, 0..1_400);
@@ -83,7 +97,7 @@ mod tests {
         let key = TypeKey::new("", "v1", "configmaps").unwrap();
         relisting.hurry(&key, start + Duration::from_secs(1_400));
         let due = seconds(&mut relisting, start, 1_400..1_700);
-        assert_eq!(due, [1_460, 1_580]);
+        assert_eq!(due, [1_460, 1_620]);
         assert!(
             relisting
                 .due(BTreeSet::new(), start + 60 * MINUTE)
@@ -91,5 +105,25 @@ mod tests {
         );
         let due = seconds(&mut relisting, start, 4_000..4_100);
         assert_eq!(due, [4_060], "it is another object that cannot be read");
+    }
+
+    #[test]
+    fn where_something_happens_all_the_time_lists_are_twice_as_many_and_no_more() {
+        let start = Instant::now();
+        let mut relisting = Relisting::new(5 * MINUTE);
+        let key = TypeKey::new("", "v1", "configmaps").unwrap();
+        let due = (0..1_400).filter(|second| {
+            let now = start + Duration::from_secs(*second);
+            relisting.hurry(&key, now);
+            let bad = BTreeSet::from([key.clone()]);
+            !relisting.due(bad, now).is_empty()
+        });
+        let due: Vec<u64> = due.collect();
+        assert_eq!(
+            due,
+            [
+                60, 121, 180, 241, 420, 481, 720, 781, 1_020, 1_081, 1_320, 1_381
+            ]
+        );
     }
 }
