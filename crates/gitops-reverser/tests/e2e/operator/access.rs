@@ -94,6 +94,7 @@ fn both_policies_must_let_a_rule_in_and_revocation_keeps_its_files() {
         Expected::config_maps(&guest),
         Expected::config_maps(&world.namespace),
     ]);
+    world.finish();
 }
 
 #[test]
@@ -125,6 +126,7 @@ fn a_rule_that_was_never_let_in_keeps_no_file_of_others() {
         let seen = world.kubectl(&["-n", &guest, "get", "watchrule", "guest", "-o", reason]);
         (seen == "AccessDenied").then_some(()).ok_or(seen)
     });
+    world.finish();
 }
 
 #[test]
@@ -142,6 +144,7 @@ fn a_branch_must_be_one_that_the_repository_allows() {
         &[Expected::config_maps(&world.namespace)],
     );
     assert_eq!(world.repository.tip("main"), None);
+    world.finish();
 }
 
 #[test]
@@ -172,6 +175,7 @@ fn a_repository_that_the_operators_flag_does_not_allow_gets_nothing() {
     world.run();
     world.await_ready("gitrepoconfig/repo", "True", "Reachable");
     world.await_names(&["web"]);
+    world.finish();
 }
 
 /// What a block of a page says, as objects.
@@ -230,4 +234,5 @@ fn the_guide_for_teams_works_as_it_is_written() {
         let found = files.get(&path).map(|_| ());
         found.ok_or_else(|| format!("{:?}", files.into_keys().collect::<Vec<_>>()))
     });
+    world.finish();
 }

@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ALWAYS: usize = usize::MAX;
 
 /// Puts a proxy between the operator and the API server.
-fn behind_a_proxy(world: &mut Installation) -> FaultProxy {
+pub(super) fn behind_a_proxy(world: &mut Installation) -> FaultProxy {
     let proxy = FaultProxy::start(&world.config);
     world.config = proxy.kube_config(world.config.clone());
     proxy
 }
 
-fn be_impatient(world: &mut Installation) {
+pub(super) fn be_impatient(world: &mut Installation) {
     let watch = &mut world.settings.watch;
     watch.backoff_first = Duration::from_millis(50);
     watch.backoff_longest = Duration::from_secs(1);
@@ -51,7 +51,7 @@ fn config_maps(world: &Installation) -> BTreeMap<String, String> {
 
 /// Which ConfigMaps were deleted, and since when.
 #[derive(Default)]
-struct Deleted(BTreeMap<String, i64>);
+pub(super) struct Deleted(BTreeMap<String, i64>);
 
 impl Deleted {
     fn delete(&mut self, world: &Installation, name: &str) {
@@ -63,7 +63,7 @@ impl Deleted {
 
     /// No commit deletes the file of an object that existed then.
     #[track_caller]
-    fn assert_history(&self, world: &Installation) {
+    pub(super) fn assert_history(&self, world: &Installation) {
         let log = ["log", "--no-renames", "--diff-filter=D"];
         let shown = ["--name-only", "--format=%ct", "main"];
         let log = world.repository.git(&[&log[..], &shown].concat());
@@ -82,7 +82,7 @@ impl Deleted {
 }
 
 /// Everything that can happen to the objects of a type while its API is not well.
-fn change_all(world: &Installation, deleted: &mut Deleted, round: usize) {
+pub(super) fn change_all(world: &Installation, deleted: &mut Deleted, round: usize) {
     world.apply(&world.config_map(&format!("new-{round}"), "x"));
     world.apply(&world.config_map("web", &format!("round-{round}")));
     deleted.delete(world, &format!("old-{round}"));
@@ -163,6 +163,7 @@ fn whatever_the_api_server_answers_nothing_goes_that_exists_and_all_is_followed_
     world.await_ready("gitdestination/prod", "True", "InSync");
     deleted.assert_history(&world);
     assert_eq!(deleted.0.len(), 2 * faults.len() + 1);
+    world.finish();
 }
 
 /// Waits until the operator has asked for ConfigMaps, and hears nothing.
@@ -218,6 +219,7 @@ fn a_rule_that_goes_while_its_first_list_is_running_takes_its_files_along() {
         proxy.heal();
         world.apply(&world.config_map("b", "x"));
     }
+    world.finish();
 }
 
 #[test]
@@ -262,6 +264,7 @@ fn a_rule_that_a_list_merely_lacks_empties_nothing_until_somebody_says_so() {
     world.kubectl(&["annotate", "watchrule", "rule", "seen=again"]);
     world.await_mirror(&expected);
     assert_eq!(world.commits(), before);
+    world.finish();
 }
 
 #[test]
@@ -289,4 +292,5 @@ fn a_value_that_is_corrupt_in_etcd_costs_no_file_and_stops_no_other_type() {
     world.plane.etcd().delete(&key).unwrap();
     world.await_mirror(&expected);
     assert_eq!(config_maps(&world).len(), 2, "that one is gone");
+    world.finish();
 }

@@ -106,6 +106,7 @@ fn objects_that_are_too_large_or_too_deep_are_named_and_the_rest_goes_on() {
     world.kubectl(&["delete", &format!("deeps.{group}"), "deep"]);
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.await_mirror(&expected);
+    world.finish();
 }
 
 #[test]
@@ -152,6 +153,7 @@ fn an_object_that_nobody_can_read_is_no_matter_of_other_namespaces() {
     assert!(message.contains("deep"), "{message}");
     world.await_mirror_of("main", "clusters/beside/", &of(&guest));
     assert_eq!(world.files().len(), 2, "they stay until all can be read");
+    world.finish();
 }
 
 #[test]
@@ -238,6 +240,7 @@ fn a_namespace_that_does_not_come_to_its_end_is_followed_until_it_is_gone() {
     world.await_mirror(&[]);
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.kubectl(&["delete", "clusterwatchrule", &world.namespace]);
+    world.finish();
 }
 
 /// A token of the operator that ends with a Secret of this name.
@@ -301,6 +304,7 @@ fn a_token_that_ends_keeps_all_files_and_a_new_one_in_its_file_is_used() {
     world.await_file("b", "value: four");
     world.await_ready("gitdestination/prod", "True", "InSync");
     end(&names[2]);
+    world.finish();
 }
 
 #[test]
@@ -340,4 +344,5 @@ fn a_branch_that_somebody_winds_back_is_healed_without_taking_their_commits_away
     world.await_ready("gitdestination/prod", "True", "InSync");
     let history = world.repository.history("main");
     assert_eq!(history.last(), Some(&unrelated));
+    world.finish();
 }

@@ -27,6 +27,7 @@ fn a_config_map_appears_changes_and_goes_one_commit_each() {
     world.await_names(&[]);
     assert_eq!(world.commits(), before + 3);
     world.await_mirror(&[]);
+    world.finish();
 }
 
 #[test]
@@ -71,6 +72,7 @@ fn existing_objects_are_mirrored_in_one_commit_and_restarts_make_none() {
         .into();
     assert_eq!(changed.lines().collect::<Vec<_>>(), expected);
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.finish();
 }
 
 #[test]
@@ -107,6 +109,7 @@ fn deleting_a_rule_removes_its_files_and_leaves_those_of_others() {
             .files("main")
             .contains_key("other/core/v1/configmaps/x/y.yaml")
     );
+    world.finish();
 }
 
 #[test]
@@ -148,6 +151,7 @@ fn files_of_a_rule_that_was_deleted_while_the_operator_was_down_stay_and_are_nam
         seen.is_empty().then_some(()).ok_or(seen)
     });
     assert!(!has_quota(&world));
+    world.finish();
 }
 
 #[test]
@@ -174,4 +178,5 @@ fn a_hand_edited_file_is_healed_and_one_that_differs_only_in_form_stays() {
         .commit("main", "by hand", &[FileChange::Delete(&path("web"))]);
     world.await_file("web", "value: x");
     world.assert_quiet();
+    world.finish();
 }

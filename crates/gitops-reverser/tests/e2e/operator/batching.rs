@@ -60,6 +60,7 @@ fn enough_files_end_a_batch() {
     // A definition that others make meanwhile counts as a change too.
     let written = world.names().len();
     assert!(written > 10, "{written}");
+    world.finish();
 }
 
 #[test]
@@ -68,6 +69,7 @@ fn enough_bytes_end_a_batch() {
     world.create_all(&config_maps(&world, 2, &"x".repeat(600 << 10)));
     await_commits(&world, 1);
     assert_eq!(world.names().len(), 2);
+    world.finish();
 }
 
 #[test]
@@ -79,6 +81,7 @@ fn a_quiet_moment_ends_a_batch() {
         let names = world.names();
         (names.len() == 3).then_some(()).ok_or(format!("{names:?}"))
     });
+    world.finish();
 }
 
 #[test]
@@ -97,6 +100,7 @@ fn under_constant_change_the_longest_wait_ends_a_batch() {
         world.commits() > 0
     })
     .unwrap_or_else(|error| panic!("{error}"));
+    world.finish();
 }
 
 #[test]
@@ -111,6 +115,7 @@ fn a_repository_sets_how_many_files_end_a_batch() {
         world.commits() > 0
     })
     .unwrap_or_else(|error| panic!("{error}"));
+    world.finish();
 }
 
 /// A hook that notes when two pushes with the same lock run at the same time.
@@ -159,6 +164,7 @@ fn four_branches(name: &str, flag: &str, locks: [&str; 2]) {
         assert_eq!(files.len(), 3, "{branch}");
     }
     assert!(!world.folder.path().join("overlaps").exists());
+    world.finish();
 }
 
 #[test]

@@ -69,6 +69,7 @@ fn cluster_rules_need_to_be_let_in_and_then_mirror_what_lives_in_no_namespace() 
     world.assert_quiet();
     assert_eq!(world.files().len(), 3, "a refused rule keeps its files");
     world.kubectl(&["delete", "clusterwatchrule", &name]);
+    world.finish();
 }
 
 #[test]
@@ -100,6 +101,7 @@ fn namespaces_are_followed_as_they_are_labelled_and_unlabelled() {
     world.await_mirror(&[Expected::config_maps(&name)]);
     world.kubectl(&["delete", "clusterwatchrule", &name]);
     world.await_mirror(&[]);
+    world.finish();
 }
 
 #[test]
@@ -143,4 +145,5 @@ fn a_label_or_a_selector_that_lets_go_of_everything_waits_for_a_person() {
     world.kubectl(&["annotate", "gitdestination", "prod", &acknowledge]);
     world.await_mirror(&[]);
     world.kubectl(&["delete", "clusterwatchrule", &name]);
+    world.finish();
 }

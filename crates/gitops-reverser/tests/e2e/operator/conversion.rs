@@ -181,4 +181,5 @@ fn a_type_whose_conversion_is_down_is_unknown_and_followed_once_it_is_repaired()
     world.await_mirror(&expected);
     world.await_ready("gitdestination/prod", "True", "InSync");
     assert_eq!(things(&world).len(), 2);
+    world.finish();
 }

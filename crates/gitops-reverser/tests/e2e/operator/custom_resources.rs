@@ -123,6 +123,7 @@ fn custom_resources_are_followed_from_the_coming_to_the_going_of_their_definitio
     world.kubectl(&["delete", "crd", &crd]);
     world.await_mirror(&[]);
     world.await_ready("watchrule/rule", "True", "Watching");
+    world.finish();
 }
 
 #[test]
@@ -166,6 +167,7 @@ fn definition_goes_while_the_operator_is_down(mut world: Installation, resources
     world.kubectl(&["delete", "crd", &crd]);
     world.run();
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.finish();
 }
 
 #[test]
@@ -198,4 +200,5 @@ fn a_new_default_of_a_definition_reaches_files_whose_objects_have_no_new_version
         }
     });
     world.await_mirror(&things);
+    world.finish();
 }

@@ -96,6 +96,7 @@ fn a_cap_lets_so_many_files_go_in_each_cycle_in_the_order_of_their_paths() {
     };
     let expected: Vec<String> = (0..250).map(in_order).collect();
     assert_eq!(gone.concat(), expected);
+    world.finish();
 }
 
 #[test]
@@ -134,6 +135,7 @@ fn the_guard_stops_the_disappearance_of_everything_until_it_is_acknowledged() {
     let quotas =
         Expected::new("", "v1", "resourcequotas", "ResourceQuota").within(&world.namespace);
     world.await_mirror_of("main", "clusters/beside/", &[quotas]);
+    world.finish();
 }
 
 #[test]
@@ -170,6 +172,7 @@ fn prune_modes_keep_what_was_not_seen_to_go() {
     world.apply(&world.config_map("object-000", "back"));
     world.await_file("object-000", "value: back");
     await_held_back(&world, 1, "spec.prune.mode is Never");
+    world.finish();
 }
 
 #[test]
@@ -218,4 +221,5 @@ fn orphans_of_one_destination_touch_no_other_folder_and_no_other_branch() {
     assert_eq!(count("main", "clusters/prod/"), 2, "two and stays");
     assert_eq!(count("main", "clusters/beside/"), 2, "one and stays");
     assert_eq!(count("other", "clusters/prod/"), 2, "one and stays");
+    world.finish();
 }

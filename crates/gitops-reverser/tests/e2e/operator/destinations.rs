@@ -55,6 +55,7 @@ fn destinations_on_other_branches_and_in_other_folders_do_not_leak() {
         &[Expected::config_maps(&world.namespace)],
     );
     world.await_mirror_of("staging", "clusters/prod/", &here("two"));
+    world.finish();
 }
 
 #[test]
@@ -67,6 +68,7 @@ fn of_two_overlapping_folders_the_younger_is_refused_until_it_moves() {
     assert!(message.contains("prod"), "{message}");
     world.apply(&world.destination("within", "clusters/within", &json!({})));
     world.await_ready("gitdestination/within", "True", "NoRules");
+    world.finish();
 }
 
 #[test]
@@ -97,6 +99,7 @@ fn secrets_are_written_with_a_warning_or_skipped() {
             other => Err(other),
         }
     });
+    world.finish();
 }
 
 #[test]
@@ -148,4 +151,5 @@ fn ignored_fields_make_no_commits_and_suspending_stops_writing() {
     world.await_file("web", "value: two");
     world.await_names(&["new", "web"]);
     world.await_ready("gitdestination/prod", "True", "InSync");
+    world.finish();
 }

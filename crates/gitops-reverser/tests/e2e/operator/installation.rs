@@ -61,7 +61,7 @@ impl Deref for Plane {
 const OPERATOR: &str = "system:serviceaccount:gitops-reverser:gitops-reverser";
 
 /// The label by which an operator tells its own test's objects from those of others.
-const LABEL: &str = "testkit.gitops-reverser.io/installation";
+pub(super) const LABEL: &str = "testkit.gitops-reverser.io/installation";
 
 /// A namespace with a repository, a destination and whatever the test adds; the operator runs while
 /// this lives, and can be stopped and started.
@@ -72,7 +72,7 @@ pub(crate) struct Installation {
     pub(crate) namespace: String,
     pub(crate) repository: BareRepository,
     pub(crate) folder: TempDir,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     pub(crate) settings: OperatorSettings,
     /// Whom the operator asks for authors.
@@ -175,7 +175,7 @@ impl Installation {
             &work_dir,
             alone,
             "--allow-url-schemes=file",
-            "--git-poll-sec=2",
+            "--git-poll-sec=1",
         ];
         let line = ["gitops-reverser", "controller"].into_iter();
         let parsed = CommandLine::parse_from(line.chain(own).chain(flags.iter().copied()));
@@ -186,6 +186,18 @@ impl Installation {
         let own_labels = self.settings.own_labels.take();
         self.settings = OperatorSettings::new(&settings, &self.config).unwrap();
         self.settings.own_labels = own_labels;
+        self.settings.git = noted_git();
+    }
+
+    /// Gathers changes and looks at branches as operators of tests do.
+    pub(crate) fn be_usual(&mut self) {
+        let usual = settings(&self.folder);
+        self.settings.limits = usual.limits;
+        self.settings.poll = usual.poll;
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
     pub(crate) fn run(&mut self) {
@@ -457,17 +469,6 @@ impl Installation {
             .tip("main")
             .map_or(0, |_| self.repository.history("main").len())
     }
-
-    /// Nothing is left to do: the same commit for three quiet times.
-    #[track_caller]
-    pub(crate) fn assert_quiet(&self) {
-        let before = self.commits();
-        std::thread::sleep(3 * self.settings.limits.quiet);
-        assert_eq!(self.commits(), before, "a quiet cluster makes no commits");
-        if before > 0 {
-            self.repository.assert_sound("main");
-        }
-    }
 }
 
 impl Drop for Installation {
@@ -484,6 +485,15 @@ impl Drop for Installation {
 #[track_caller]
 pub(crate) fn soon<T>(what: &str, look: impl FnMut() -> Result<T, String>) -> T {
     wait::until_blocking(what, SOON, look).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Git that notes what it is asked.
+fn noted_git() -> Git {
+    let program = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/e2e/operator/noted-git.sh"
+    );
+    Git::at(program).unwrap()
 }
 
 fn settings(folder: &TempDir) -> OperatorSettings {
@@ -503,7 +513,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
         enabled: true,
         workers_max_global: 24,
         workers_max_per_repo: 5,
-        git: Git::find().unwrap(),
+        git: noted_git(),
         work_dir: folder.path().join("work"),
         limits: Limits {
             max_files: 200,
@@ -511,7 +521,7 @@ fn settings(folder: &TempDir) -> OperatorSettings {
             max_wait: Duration::from_secs(20),
             quiet: Duration::from_millis(300),
         },
-        poll: Duration::from_secs(2),
+        poll: Duration::from_secs(1),
         deletes_cap: None,
         attribution: AttributionSettings::default(),
         committer: Person::new("GitOps Reverser", "reverser@example.com").unwrap(),

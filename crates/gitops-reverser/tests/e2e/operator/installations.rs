@@ -122,6 +122,8 @@ fn two_installations_take_turns_at_one_branch() {
     guest.stop();
     assert_eq!(holder(&host, &leases, &lease), "");
     host.repository.assert_sound("main");
+    guest.finish();
+    host.finish();
 }
 
 #[test]
@@ -168,6 +170,7 @@ fn a_branch_that_another_installation_holds_is_not_written_and_status_says_so() 
     command::run(kubectl.args(["-n", &leases, "delete", &lease]));
     installation.await_names(&["one", "two"]);
     installation.await_ready("gitdestination/prod", "True", "InSync");
+    installation.finish();
 }
 
 #[test]
@@ -197,6 +200,7 @@ fn without_a_lease_nothing_is_written_and_status_says_what_is_missing() {
         installation.stop();
     }
     assert_eq!(installation.commits(), 0);
+    installation.finish();
 }
 
 /// Two installations that share the namespace of their Leases; the first mirrors its ConfigMaps.
@@ -272,6 +276,8 @@ fn one_folder_of_two_installations_belongs_to_the_first_if_the_second_wants_it_a
     assert_eq!(host.commits() - before, 5, "no commit is doubled");
     assert_eq!(owner(&host), host.settings.instance_id);
     host.repository.assert_sound("main");
+    guest.finish();
+    host.finish();
 }
 
 #[test]
@@ -308,6 +314,8 @@ fn the_folder_of_an_installation_that_is_gone_is_taken_over_and_not_that_of_one_
     guest.await_ready("gitdestination/prod", "True", "InSync");
     host.await_mirror(&[Expected::config_maps(&host.namespace)]);
     assert_eq!(owner(&host), "gone-guest");
+    guest.finish();
+    host.finish();
 }
 
 #[test]
@@ -333,6 +341,8 @@ fn different_branches_are_written_without_turns() {
         let none = "gitopsreverser_ownership_conflicts_total 0\n";
         assert!(scrape.contains(none), "{scrape}");
     }
+    guest.finish();
+    host.finish();
 }
 
 #[test]
@@ -379,6 +389,7 @@ fn two_repositories_that_are_the_same_share_the_lease_of_a_branch() {
     assert_eq!(transitions, "0", "it was never let go");
     installation.stop();
     assert_eq!(holder(&installation, &leases, &lease), "");
+    installation.finish();
 }
 
 #[test]
@@ -416,4 +427,5 @@ fn a_right_to_leases_that_is_missing_stops_writing_and_one_that_is_granted_start
     grant(&installation, "leads", "coordination.k8s.io");
     installation.await_names(&["one"]);
     installation.await_ready("gitdestination/prod", "True", "InSync");
+    installation.finish();
 }

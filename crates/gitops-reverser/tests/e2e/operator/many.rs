@@ -34,6 +34,7 @@ fn a_list_of_many_pages_is_one_commit_and_a_thousand_orphans_go_in_one_cycle() {
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     assert_eq!(world.names().len(), 201);
     assert_eq!(world.commits(), 2, "1,000 orphans are one commit");
+    world.finish();
 }
 
 #[test]
@@ -73,6 +74,7 @@ fn sixty_types_are_followed_at_once() {
     };
     let expected: Vec<Expected> = kinds.iter().map(|kind| some(kind)).collect();
     world.await_mirror(&expected);
+    world.finish();
 }
 
 #[test]
@@ -130,6 +132,7 @@ fn rules_of_several_tenants_on_one_type_share_one_watch() {
         "one watch, begun again at most for each new rule: {}",
         reads.len()
     );
+    world.finish();
 }
 
 #[test]
@@ -160,6 +163,8 @@ fn types_over_the_limit_are_named_on_the_rule_and_their_files_stay() {
         let told = named && watched == "0";
         told.then_some(()).ok_or(format!("{over} {watched}"))
     });
+    let message = world.await_stalled(&["watchrule/b-quotas"], "AllTypesOverLimit");
+    assert!(message.contains("--discovery-max-types"), "{message}");
     world.apply(&world.config_map("web", "followed"));
     world.await_file("web", "value: followed");
     assert!(
@@ -177,4 +182,5 @@ fn types_over_the_limit_are_named_on_the_rule_and_their_files_stay() {
         (over, watched) if over.is_empty() && watched == "1" => Ok(()),
         seen => Err(format!("{seen:?}")),
     });
+    world.finish();
 }

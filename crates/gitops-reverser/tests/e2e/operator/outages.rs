@@ -53,6 +53,7 @@ fn while_the_server_is_down_files_are_counted_that_wait_and_not_their_changes() 
     server.heal();
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     await_waiting(&world, "0");
+    world.finish();
 }
 
 #[test]
@@ -72,6 +73,7 @@ fn looks_at_the_remote_of_a_quiet_cluster_push_nothing() {
         "{seen:?}"
     );
     assert_eq!(refs(), before);
+    world.finish();
 }
 
 /// The programs that work for an operator with this folder.
@@ -115,4 +117,5 @@ fn an_operator_that_is_to_end_cuts_off_a_push_that_hangs_and_the_next_one_makes_
     world.run();
     world.await_file("a", "value: late");
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.finish();
 }

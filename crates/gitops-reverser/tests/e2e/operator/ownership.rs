@@ -87,6 +87,7 @@ fn a_folder_is_marked_with_its_first_commit_and_not_again() {
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.assert_quiet();
     assert_eq!(world.commits(), commits);
+    world.finish();
 }
 
 #[test]
@@ -106,6 +107,7 @@ fn an_exclusive_destination_leaves_the_folder_of_another_installation_alone() {
     let now = marker(&world);
     assert_ne!(now, before);
     assert!(now.is_some_and(|marker| !marker.contains("another")));
+    world.finish();
 }
 
 #[test]
@@ -129,6 +131,7 @@ fn a_destination_that_is_not_exclusive_warns_and_writes() {
         before,
         "two owners must not take turns at the marker"
     );
+    world.finish();
 }
 
 #[test]
@@ -158,6 +161,7 @@ fn files_of_another_cluster_are_deleted_only_when_somebody_says_so() {
         marker.contains(&cluster_uid(&world)),
         "from now on it is ours: {marker}"
     );
+    world.finish();
 }
 
 #[test]
@@ -200,4 +204,5 @@ fn an_installation_with_another_name_takes_its_folder_over_once_and_marks_it_ane
     world.apply(&world.config_map("one", "4"));
     world.await_file("one", "\"4\"");
     assert_eq!(marker(&world), Some(after), "it is not written again");
+    world.finish();
 }

@@ -1,5 +1,7 @@
 //! What users and those who look from outside are told.
 
+use reverser_testkit::command;
+use reverser_testkit::control_plane::User;
 use serde_json::{Value, json};
 
 use super::installation::{Installation, soon};
@@ -81,6 +83,7 @@ fn events_tell_the_first_sync_trouble_and_its_end_once_each() {
     assert_eq!(events(&world, "GitDestination", "prod"), before);
     let refused = before.iter().filter(|(reason, _)| reason == "PushRefused");
     assert_eq!(refused.count(), 1, "{before:?}");
+    world.finish();
 }
 
 #[test]
@@ -107,6 +110,7 @@ fn a_rule_that_is_not_let_in_says_so_in_events_and_when_it_is() {
     world.apply(&world.repo("repo", &open));
     world.apply(&world.destination("prod", "clusters/prod", &open));
     await_both("Watching", "Recover");
+    world.finish();
 }
 
 #[test]
@@ -135,6 +139,7 @@ fn a_refused_object_is_named_in_status_and_the_others_are_written() {
     world.await_names(&["api", "web"]);
     world.kubectl(&["delete", "configmap", "bad"]);
     world.await_ready("gitdestination/prod", "True", "InSync");
+    world.finish();
 }
 
 #[test]
@@ -180,6 +185,7 @@ fn every_metric_moves_in_a_small_run() {
             .then_some(())
             .ok_or(text)
     });
+    world.finish();
 }
 
 #[test]
@@ -203,6 +209,7 @@ fn without_ingestion_specs_are_checked_and_nothing_is_written() {
     world.run();
     world.await_names(&["web"]);
     world.await_ready("watchrule/rule", "True", "Watching");
+    world.finish();
 }
 
 #[test]
@@ -221,4 +228,37 @@ fn whoever_waits_until_rule_and_destination_are_ready_finds_everything_in_git() 
     world.kubectl(&["delete", "watchrule/rule"]);
     world.await_names(&[]);
     world.await_ready("gitdestination/prod", "True", "NoRules");
+    world.finish();
+}
+
+#[test]
+fn objects_that_are_made_anew_under_their_names_have_a_status_again() {
+    let world = Installation::start("anew");
+    let ours = [
+        ("gitrepoconfig/repo", world.repo("repo", &json!({}))),
+        (
+            "gitdestination/prod",
+            world.destination("prod", "clusters/prod", &json!({})),
+        ),
+        (
+            "watchrule/rule",
+            world.rule("rule", &json!([{"resources": ["configmaps"]}])),
+        ),
+    ];
+    world.apply(&ours[2].1);
+    world.apply(&world.config_map("web", "one"));
+    world.await_names(&["web"]);
+    for (name, object) in &ours {
+        let uid = || world.kubectl(&["get", name, "-o", "jsonpath={.metadata.uid}"]);
+        let before = uid();
+        let mut kubectl = world.plane.kubectl(User::Alice);
+        let replace = kubectl.args(["replace", "--force", "-f", "-"]);
+        command::run_with_input(replace, object.to_string().as_bytes());
+        assert_ne!(uid(), before);
+    }
+    world.await_ready("gitrepoconfig/repo", "True", "Reachable");
+    world.await_ready("watchrule/rule", "True", "Watching");
+    world.await_ready("gitdestination/prod", "True", "InSync");
+    world.await_names(&["web"]);
+    world.finish_reselected();
 }

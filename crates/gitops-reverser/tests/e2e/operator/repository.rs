@@ -50,6 +50,7 @@ fn what_is_wrong_with_a_repository_is_said_and_its_repair_noticed() {
     world.apply(&world.repo("repo", &with_secret("repo.git")));
     world.await_ready("gitrepoconfig/repo", "True", "Reachable");
     world.await_ready("gitdestination/prod", "True", "InSync");
+    world.finish();
 }
 
 #[test]
@@ -95,6 +96,7 @@ fn a_repository_that_nobody_writes_to_is_asked_whether_it_can_be_reached() {
     world.await_stalled(&repo, "CredentialsRefused");
     world.await_stalled(&["gitdestination/prod"], "Suspended");
     assert_eq!(world.commits(), 0);
+    world.finish();
 }
 
 #[test]
@@ -120,6 +122,7 @@ fn without_its_repository_or_without_the_destination_files_stay() {
     world.apply(&world.destination("prod", "clusters/prod", &json!({})));
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.finish();
 }
 
 #[test]
@@ -176,4 +179,5 @@ fn commits_are_signed_with_the_key_that_the_repository_names() {
         .repository
         .config("gpg.ssh.allowedSignersFile", allowed);
     world.repository.git(&["verify-commit", "main"]);
+    world.finish();
 }

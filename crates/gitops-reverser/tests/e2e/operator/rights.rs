@@ -110,6 +110,7 @@ fn a_right_to_read_everywhere_that_is_granted_later_is_used() {
     world.apply(&world.config_map("web", "two"));
     world.await_file("web", "value: two");
     world.await_ready("gitdestination/prod", "True", "InSync");
+    world.finish();
 }
 
 #[test]
@@ -142,6 +143,7 @@ fn a_right_that_is_taken_away_while_running_is_noticed_and_files_stay() {
     world.await_ready("gitdestination/prod", "True", "InSync");
     world.await_ready("watchrule/rule", "True", "Watching");
     world.await_names(&["api"]);
+    world.finish();
 }
 
 #[test]
@@ -189,4 +191,5 @@ fn what_may_not_be_read_everywhere_is_read_namespace_by_namespace() {
     world.assert_quiet();
     let path = format!("core/v1/configmaps/{closed}/hidden.yaml");
     assert!(world.files().contains_key(&path), "unknown is not empty");
+    world.finish();
 }

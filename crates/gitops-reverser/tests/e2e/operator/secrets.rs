@@ -65,6 +65,7 @@ fn redacted_secrets_keep_their_keys_and_an_unchanged_one_makes_no_commit() {
         paths.any(|path| path.starts_with(&folder) && path.contains("redaction"))
     });
     assert!(!key, "the key itself is not mirrored");
+    world.finish();
 }
 
 #[test]
@@ -92,6 +93,7 @@ fn a_destination_that_redacts_has_secrets_that_another_one_was_sent_before() {
     let path = format!("core/v1/secrets/{}/db.yaml", world.namespace);
     let late = world.files_of("main", "clusters/late/");
     assert!(late.contains_key(&path), "{late:?}");
+    world.finish();
 }
 
 #[test]
@@ -152,4 +154,5 @@ fn without_the_right_to_read_secrets_credentials_work_and_the_rest_is_mirrored()
             .collect();
         assert!(secrets.is_empty(), "{secrets:?}");
     }
+    world.finish();
 }

@@ -103,6 +103,7 @@ fn without_resources_desired_state_is_meant_and_the_rest_only_if_it_is_named() {
         let message = world.kubectl(&["get", "watchrule", "rule", "-o", ignored]);
         message.contains("pods/log").then_some(()).ok_or(message)
     });
+    world.finish_reselected();
 }
 
 #[test]
@@ -128,6 +129,7 @@ fn with_watch_all_a_rule_without_resources_means_every_type_but_the_excluded() {
             "services",
         ],
     );
+    world.finish_reselected();
 }
 
 #[test]
@@ -168,6 +170,7 @@ fn what_no_person_wrote_is_left_out_unless_its_rule_is_turned_off() {
     world.settings.noise = NoiseFilter::without(["root-ca-config-map", "ignore-label"]).unwrap();
     world.run();
     world.await_names(&["ignored", "kube-root-ca.crt", "owned", "web"]);
+    world.finish_reselected();
 }
 
 #[test]
@@ -196,6 +199,7 @@ fn a_rule_that_is_edited_is_followed() {
     rule["spec"]["rules"] = json!([{"resources": ["resourcequotas"]}]);
     world.apply(&rule);
     world.await_mirror(&[quotas]);
+    world.finish();
 }
 
 #[test]
@@ -227,6 +231,7 @@ fn operations_filter_which_differences_are_followed() {
 
     world.apply(&rule(&[]));
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.finish();
 }
 
 #[test]
@@ -251,4 +256,5 @@ fn a_folder_that_is_applied_becomes_few_commits() {
     world.await_mirror(&[Expected::config_maps(&world.namespace)]);
     let commits = world.commits() - before;
     assert!(commits <= 3, "40 objects became {commits} commits");
+    world.finish();
 }

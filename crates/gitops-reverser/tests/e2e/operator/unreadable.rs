@@ -90,4 +90,5 @@ fn an_unreadable_object_of_ours_says_so_and_hurts_nobody_else() {
     world.await_ready("watchrule/bad", "True", "Watching");
     world.await_ready("gitdestination/other", "True", "InSync");
     world.await_ready("watchrule/elsewhere", "True", "Watching");
+    world.finish();
 }
