@@ -29,6 +29,8 @@ fn a_leader_that_is_to_end_pushes_what_waits_with_its_authors_before_it_lets_go(
     });
     stage.await_leader(&[0]);
     let cluster = &stage.cluster;
+    // The first mirror waits for nothing.
+    cluster.await_ready("gitdestination/prod", "True", "InSync");
     let mut number = 0;
     wait::until_blocking("an author", IN_TIME, || {
         number += 1;
