@@ -162,14 +162,17 @@ impl Installation {
     /// The folders whose destinations say that all is well, and whose rules let nothing stay that is
     /// gone.
     fn in_sync(&self) -> Vec<InSync> {
-        let list = |kind: &str| {
-            let ours = format!("{LABEL}={}", self.namespace);
-            let listed = self.kubectl(&["get", kind, "-A", "-l", &ours, "-o", "json"]);
-            let listed: Value = serde_json::from_str(&listed).unwrap();
-            listed["items"].as_array().cloned().unwrap_or_default()
+        let ours = format!("{LABEL}={}", self.namespace);
+        let kinds = "gitdestinations,watchrules,clusterwatchrules";
+        let listed = self.kubectl(&["get", kinds, "-A", "-l", &ours, "-o", "json"]);
+        let mut listed: Value = serde_json::from_str(&listed).unwrap();
+        let Value::Array(listed) = listed["items"].take() else {
+            panic!("no list: {listed}");
         };
-        let rules = [list("watchrules"), list("clusterwatchrules")].concat();
-        let destinations = list("gitdestinations").into_iter().filter(|destination| {
+        let (destinations, rules): (Vec<Value>, Vec<Value>) = listed
+            .into_iter()
+            .partition(|object| object["kind"] == "GitDestination");
+        let destinations = destinations.into_iter().filter(|destination| {
             let (metadata, spec) = (&destination["metadata"], &destination["spec"]);
             let refers = |rule: &&Value| {
                 let to = &rule["spec"]["destinationRef"];
