@@ -85,6 +85,24 @@ impl Installation {
         self.assert_sound();
     }
 
+    /// The same for one folder; others may still be busy.
+    #[track_caller]
+    pub(crate) fn assert_quiet_in(&self, branch: &str, folder: &str) {
+        let commits = || match self.repository.tip(branch) {
+            Some(tip) => {
+                let count = ["rev-list", "--count", &tip, "--", folder];
+                self.repository.git(&count)
+            }
+            None => String::new(),
+        };
+        let before = commits();
+        self.await_looks();
+        assert_eq!(commits(), before, "a quiet cluster makes no commits");
+        if !before.is_empty() {
+            self.repository.assert_sound(branch);
+        }
+    }
+
     /// Where every branch stands.
     fn refs(&self) -> String {
         self.repository.git(&["for-each-ref", "refs/heads"])

@@ -76,7 +76,7 @@ impl Installation {
     pub(crate) fn await_mirror_of(&self, branch: &str, folder: &str, expected: &[Expected]) {
         self.await_equal(branch, folder, expected);
         self.await_told(branch, folder);
-        self.assert_quiet();
+        self.assert_quiet_in(branch, folder);
     }
 
     /// Waits until the status of the destination says the same as its folder: that all is well, how
