@@ -92,7 +92,7 @@ fn namespaces_that_are_listed_beside_one_another_prove_nothing_for_each_other() 
         namespace: Some(namespace.to_owned()),
         ..config_maps()
     };
-    let mut observe = |world: &mut World, namespace: &str, observation| {
+    let observe = |world: &mut World, namespace: &str, observation| {
         let effects = world.dispatcher.observe(&scope(namespace), observation);
         world.apply(effects);
     };
