@@ -5,8 +5,10 @@
 //! itself type by type. So what lists lack waits until those that come with them have come, and what
 //! went lately still counts when the guard judges what goes now.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
+use reverser_core::repo_path::RepoPath;
 
 /// So long after the last list that lacked something, others are expected: those that were cut off
 /// together are made again together.
@@ -16,15 +18,13 @@ const SETTLES_AT_LAST: Duration = Duration::from_secs(40);
 /// So long what went is remembered. A watch lives for five minutes at most, so that within twice that
 /// time every type was asked for again.
 const LATELY: Duration = Duration::from_mins(10);
-/// What went within so short a time is one entry.
-const ENTRY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Absences {
     /// When lists first and last lacked something that waits.
     news: Option<(Instant, Instant)>,
-    /// How many files went, and when.
-    gone: VecDeque<(Instant, usize)>,
+    /// Which files went, and when.
+    gone: HashMap<RepoPath, Instant>,
 }
 
 impl Absences {
@@ -54,13 +54,9 @@ impl Absences {
         holds
     }
 
-    /// So many files went.
-    pub(super) fn went(&mut self, files: usize, now: Instant) {
-        match self.gone.back_mut() {
-            _ if files == 0 => {}
-            Some((at, known)) if now < *at + ENTRY => *known += files,
-            _ => self.gone.push_back((now, files)),
-        }
+    /// These files went.
+    pub(super) fn went(&mut self, files: Vec<RepoPath>, now: Instant) {
+        self.gone.extend(files.into_iter().map(|path| (path, now)));
     }
 
     /// A person has seen what went, and wants it so.
@@ -68,17 +64,18 @@ impl Absences {
         self.gone.clear();
     }
 
-    /// How many went lately.
-    pub(super) fn gone(&mut self, now: Instant) -> usize {
-        while self.gone.front().is_some_and(|(at, _)| now >= *at + LATELY) {
-            self.gone.pop_front();
-        }
-        self.gone.iter().map(|(_, files)| files).sum()
+    /// How many went lately and did not come again.
+    pub(super) fn gone(&mut self, now: Instant, is_wanted: impl Fn(&RepoPath) -> bool) -> usize {
+        self.gone
+            .retain(|path, at| now < *at + LATELY && !is_wanted(path));
+        self.gone.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use reverser_core::object_key::{ObjectKey, TypeKey};
+
     use super::*;
 
     #[test]
@@ -101,19 +98,28 @@ mod tests {
     }
 
     #[test]
-    fn what_went_counts_for_ten_minutes_or_until_a_person_has_seen_it() {
+    fn what_went_counts_for_ten_minutes_or_until_it_comes_again_or_a_person_has_seen_it() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
+        let path = |number: u64| {
+            let maps = TypeKey::new("", "v1", "configmaps").unwrap();
+            RepoPath::of(&ObjectKey::new(maps, None, format!("o{number}")).unwrap())
+        };
+        let nobody = |_: &RepoPath| false;
         let mut absences = Absences::default();
         for second in 0..300 {
-            absences.went(1, after(second));
+            absences.went(vec![path(second), path(0)], after(second));
         }
-        assert!(absences.gone.len() <= 30);
-        assert_eq!(absences.gone(after(300)), 300);
-        assert!((1..300).contains(&absences.gone(after(700))));
-        assert_eq!(absences.gone(after(900)), 0);
-        absences.went(7, after(1000));
+        assert_eq!(
+            absences.gone(after(300), nobody),
+            300,
+            "one of them went often"
+        );
+        assert_eq!(absences.gone(after(700), nobody), 200);
+        assert_eq!(absences.gone(after(700), |other| *other == path(250)), 199);
+        assert_eq!(absences.gone(after(900), nobody), 0);
+        absences.went(vec![path(7)], after(1000));
         absences.forget_gone();
-        assert_eq!(absences.gone(after(1000)), 0);
+        assert_eq!(absences.gone(after(1000), nobody), 0);
     }
 }

@@ -84,6 +84,8 @@ pub(super) struct Job {
     pub(super) committer: Person,
     /// Whether a refused push is worth narrowing down.
     pub(super) narrow: bool,
+    /// Under which settings of the destination it began.
+    pub(super) settings: u64,
     /// How far earlier attempts have come with that.
     pub(super) found: Found,
     /// When watch events brought what is written.
@@ -130,7 +132,7 @@ pub(super) struct Done {
 /// Files that went because their objects were not seen any more.
 #[derive(Default)]
 pub(super) struct Gone {
-    pub(super) files: usize,
+    pub(super) files: Vec<RepoPath>,
     /// A person has let them go.
     pub(super) released: bool,
 }
@@ -386,7 +388,8 @@ impl Attempt {
             since_events.extend(job.events.drain(..).map(|event| event.elapsed()));
             let Share { puts, deletes, .. } = &part.share;
             let inferred = deletes.iter().filter(|delete| delete.proof().is_inferred());
-            job.done.gone.files += inferred.count();
+            let inferred = inferred.map(|delete| delete.path().clone());
+            job.done.gone.files.extend(inferred);
             let sizes = puts.iter().map(|put| job.contents.size_of(put.blob));
             self.common.telemetry.emit(CommitPushed {
                 branch: &self.branch,

@@ -28,9 +28,15 @@ impl Attempt {
         parts: Vec<Part>,
         refusal: &reverser_git::Refusal,
     ) -> Result<Tried, Refusal> {
+        if !depends_on_content(refusal.kind) {
+            for part in parts {
+                self.fail(part.job, &refusal.reason);
+            }
+            return Ok(Tried::Written);
+        }
         let (parts, whole): (Vec<Part>, Vec<Part>) = flat(parts)
             .into_iter()
-            .partition(|part| depends_on_content(refusal.kind) && self.jobs[part.job].narrow);
+            .partition(|part| self.jobs[part.job].narrow);
         for part in whole {
             self.refuse_whole(part.job, &refusal.reason);
         }
@@ -93,7 +99,11 @@ impl Attempt {
             // The same is tried again, now with the operator as its author.
             return;
         }
-        if !depends_on_content(refusal.kind) || !self.jobs[part.job].narrow {
+        if !depends_on_content(refusal.kind) {
+            self.fail(part.job, &refusal.reason);
+            return search.give_up();
+        }
+        if !self.jobs[part.job].narrow {
             self.refuse_whole(part.job, &refusal.reason);
             return search.give_up();
         }
@@ -113,9 +123,10 @@ impl Attempt {
         let named = named.map(|refused| refused.by.kind).all(names_content);
         let only_one = search.refused.len() + unproven == 1 && self.has_pushed;
         let ends = search.open.is_empty() || search.is_in_vain();
-        if search.passed || (search.open.is_empty() && (named || only_one)) {
+        let passed = search.is_about_objects();
+        if passed || (search.open.is_empty() && (named || only_one)) {
             for refused in search.refused.drain(..) {
-                self.put_aside(refused, search.passed);
+                self.put_aside(refused, passed);
             }
         }
         if ends {
@@ -153,9 +164,13 @@ impl Attempt {
         }
     }
 
+    /// Nothing shows that it is about single objects.
     fn refuse_whole(&mut self, job: usize, sentence: &str) {
-        let done = &mut self.jobs[job].done;
-        done.failure = Some(by_server(sentence));
-        done.refused_whole = true;
+        self.fail(job, sentence);
+        self.jobs[job].done.refused_whole = true;
+    }
+
+    fn fail(&mut self, job: usize, sentence: &str) {
+        self.jobs[job].done.failure = Some(by_server(sentence));
     }
 }

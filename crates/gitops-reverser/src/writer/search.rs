@@ -19,6 +19,8 @@ use super::attempt::Part;
 
 /// After so many pushes of which none passed, it is not about single objects.
 const MOST_IN_VAIN: usize = 20;
+/// Where some have passed before, it may be about many objects beside one another.
+const MOST_SINCE_ONE_PASSED: usize = 200;
 
 /// A change as it is known again in a later attempt: the file, and its content unless it is to go.
 type Known = (RepoPath, Option<BlobId>);
@@ -32,6 +34,7 @@ pub(super) struct Found {
     refused: Vec<(Known, Complaint)>,
     passed: bool,
     in_vain: usize,
+    fresh_first: bool,
     sentence: String,
     /// The server refuses authors, which are tried one by one; so many pushes were made for that.
     pub(super) authors: Option<(Refusal, usize)>,
@@ -71,8 +74,11 @@ pub(super) struct Search {
     pub(super) refused: Vec<Refused>,
     /// Whether the server has taken anything since it began.
     pub(super) passed: bool,
-    /// How many pushes were refused before that.
+    /// How many pushes were refused since then, or since the last one that passed.
     in_vain: usize,
+    /// Whether what nobody has tried yet comes before what is left of earlier attempts. In turns: where
+    /// there is time for one push, changes that keep coming would leave none for the others.
+    fresh_first: bool,
     /// What the server said last.
     pub(super) sentence: String,
 }
@@ -215,6 +221,7 @@ impl Search {
             }
             search.passed |= found.passed;
             search.in_vain = search.in_vain.max(found.in_vain);
+            search.fresh_first = !found.fresh_first;
             search.sentence = found.sentence;
             for group in found.open {
                 places.add(job, group.changes, Spot::Open(group.without_author));
@@ -232,8 +239,8 @@ impl Search {
         if divided.iter().all(|(place, _)| *place == fresh) {
             return None;
         }
-        // What nobody has tried yet comes first: it shows whether the server takes anything.
-        divided.sort_by_key(|(place, _)| *place);
+        // The next one is the last.
+        divided.sort_by_key(|(place, _)| ((*place == fresh) == search.fresh_first, *place));
         for (place, part) in divided {
             let without_author = match places.spots.get(place) {
                 Some(Spot::Refused(by)) => {
@@ -267,7 +274,17 @@ impl Search {
 
     /// So many pushes were refused that it is not about single objects.
     pub(super) fn is_in_vain(&self) -> bool {
-        !self.passed && self.in_vain >= MOST_IN_VAIN
+        let most = if self.passed {
+            MOST_SINCE_ONE_PASSED
+        } else {
+            MOST_IN_VAIN
+        };
+        self.in_vain >= most
+    }
+
+    /// Whether what was refused was refused for what it is: the server took something else lately.
+    pub(super) fn is_about_objects(&self) -> bool {
+        self.passed && self.in_vain < MOST_IN_VAIN
     }
 
     /// The next one is not tried any more.
@@ -279,6 +296,7 @@ impl Search {
     pub(super) fn pass(&mut self) {
         self.open.pop();
         self.passed = true;
+        self.in_vain = 0;
     }
 
     /// The server has refused the next one, but perhaps only its author.
@@ -336,12 +354,14 @@ impl Search {
             refused,
             passed,
             in_vain,
+            fresh_first,
             sentence,
         } = self;
         let mut found: Vec<Found> = Vec::new();
         found.resize_with(jobs, || Found {
             passed,
             in_vain,
+            fresh_first,
             sentence: sentence.clone(),
             ..Found::default()
         });

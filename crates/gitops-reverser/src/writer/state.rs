@@ -69,6 +69,8 @@ pub(super) struct DestinationState {
     /// Files that say the same as what is wanted, in another form: (there, wanted).
     equal_in_form: Arc<HashMap<RepoPath, (BlobId, BlobId)>>,
     set_aside: Arc<BTreeMap<RepoPath, SetAside>>,
+    /// How often the destination was described anew.
+    settings: u64,
     /// The server refused everything, and nothing has changed since.
     refused_whole: bool,
     /// How far the search for what the server refuses has come.
@@ -119,6 +121,7 @@ impl DestinationState {
             contents: Contents::default(),
             equal_in_form: Arc::default(),
             set_aside: Arc::default(),
+            settings: 0,
             refused_whole: false,
             found: Found::default(),
             waiting: 0,
@@ -141,6 +144,7 @@ impl DestinationState {
 
     pub(super) fn change_settings(&mut self, destination: Destination, now: Instant) {
         self.destination = destination;
+        self.settings += 1;
         // Whoever changes something wants to see whether it helped.
         self.set_aside = Arc::default();
         self.refused_authors = Arc::default();

@@ -33,6 +33,9 @@ struct World {
     pushes: Vec<usize>,
     refused: BTreeSet<RepoPath>,
     in_vain: bool,
+    about_objects: bool,
+    /// It takes nothing any more.
+    closed: bool,
 }
 
 impl World {
@@ -79,7 +82,7 @@ impl World {
     fn push(&mut self, part: &Part) -> bool {
         let puts = &part.share.puts;
         self.pushes.push(puts.len());
-        let takes = puts.iter().all(|put| !self.bad.contains(&put.blob));
+        let takes = !self.closed && puts.iter().all(|put| !self.bad.contains(&put.blob));
         if takes {
             let written = puts.iter().map(|put| (put.path.clone(), put.blob));
             self.there.extend(written);
@@ -116,6 +119,7 @@ impl World {
         let refused = refused.map(|refused| refused.part.share.puts[0].path.clone());
         self.refused = refused.collect();
         self.in_vain = search.is_in_vain();
+        self.about_objects = search.is_about_objects();
         true
     }
 }
@@ -224,4 +228,30 @@ fn each_destination_goes_on_with_its_own() {
     let search = Search::go_on(found, &[of(0)]).unwrap();
     assert_eq!(search.left(), BTreeMap::from([(0, 4)]));
     assert_eq!(search.open.len(), 1);
+}
+
+#[test]
+fn changes_that_keep_coming_leave_time_for_what_was_refused_with_others() {
+    let mut world = World::of(16, |number| number == 3);
+    assert!(!world.attempt(3));
+    for round in 0..40 {
+        world.want("busy", &format!("good {round} again"));
+        world.attempt(1);
+    }
+    assert_eq!(world.there.len(), 16, "all but one, and the busy one");
+    assert!(world.refused.iter().eq(&[path("o003")]));
+}
+
+#[test]
+fn a_server_that_takes_nothing_any_more_refuses_no_objects_for_what_they_are() {
+    for most in [1, UNLIMITED] {
+        let mut world = World::of(1000, |number| number == 999);
+        assert!(!world.attempt(4));
+        assert!(!world.there.is_empty(), "some have passed");
+        let before = world.pushes.len();
+        world.closed = true;
+        while !world.attempt(most) {}
+        assert!(world.in_vain && !world.about_objects);
+        assert!(world.pushes.len() <= before + MOST_SINCE_ONE_PASSED);
+    }
 }

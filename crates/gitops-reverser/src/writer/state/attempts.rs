@@ -42,6 +42,10 @@ impl DestinationState {
             settings.deletes_cap.is_some() || self.destination.prune == PruneMode::Never;
         let doubt = doubt.settle(&self.proofs, holds_back);
         let all_is_known = self.unknown.is_empty();
+        let wanted_now = &self.wanted;
+        let gone = self
+            .absences
+            .gone(now, |path| wanted_now.contains_key(path));
         let refused = self.set_aside.iter();
         let refused = refused.filter(|(_, aside)| aside.blob.is_none() && !aside.by_branch);
         let refused = refused.map(|(path, _)| path.clone()).collect();
@@ -62,7 +66,7 @@ impl DestinationState {
                 acknowledged: self.destination.acknowledged.clone(),
                 shown: self.shown.clone(),
                 other_cluster: None,
-                gone: self.absences.gone(now),
+                gone,
                 holds_absent: self.absences.holds(all_is_known, now) && self.destination.guard,
                 refused,
             },
@@ -76,6 +80,7 @@ impl DestinationState {
             refused_authors: self.refused_authors.clone(),
             committer: self.committer(&settings.committer),
             narrow: !self.refused_whole,
+            settings: self.settings,
             found: std::mem::take(&mut self.found),
             events: std::mem::take(&mut self.events),
             owner: Owner::new(&self.destination, self.foreign_owner.clone()),
@@ -124,16 +129,18 @@ impl DestinationState {
         }
         self.contents.merge(job.contents);
         self.log.put_back(job.log);
-        self.refused_authors = job.refused_authors;
-        self.found = job.found;
+        if job.settings == self.settings {
+            self.refused_authors = job.refused_authors;
+            self.found = job.found;
+        }
         self.put_back_events(job.events);
-        self.note_gone(&job.done.gone, Instant::now());
+        self.note_gone(job.done.gone, Instant::now());
         self.note_pushed(job.done.pushed);
     }
 
     /// What a person has released does not count any more, and neither does what went before it.
-    fn note_gone(&mut self, gone: &Gone, now: Instant) {
-        if gone.released && gone.files > 0 {
+    fn note_gone(&mut self, gone: Gone, now: Instant) {
+        if gone.released && !gone.files.is_empty() {
             self.absences.forget_gone();
         } else {
             self.absences.went(gone.files, now);
@@ -164,11 +171,20 @@ impl DestinationState {
             refused_authors,
             found,
             round,
-            done,
+            settings,
+            mut done,
             ..
         } = job;
-        self.refused_authors = refused_authors;
-        self.found = found;
+        if settings == self.settings {
+            self.refused_authors = refused_authors;
+            self.found = found;
+        } else {
+            // Whether what was refused is still so has to be found out anew.
+            done.set_aside.clear();
+            done.refused_whole = false;
+            self.doubt = Doubt::Whole;
+            self.window.add(0, now);
+        }
         let is_written = done.failure.is_none() && !done.paused;
         let may_have_written = done.may_have_written || is_written;
         self.unwritten
@@ -176,10 +192,15 @@ impl DestinationState {
         let _batch = self.taken.take();
         self.compared = true;
         self.equal_in_form = equal_in_form;
-        self.note_gone(&done.gone, now);
+        self.note_gone(done.gone, now);
         let put_off = done.capped + done.awaiting_lists;
         if put_off + done.content_missing > 0 || !is_written {
             self.doubt = Doubt::Whole;
+        }
+        // What was to move in the same search has kept its old files.
+        if !done.set_aside.is_empty() {
+            self.doubt = Doubt::Whole;
+            self.window.add(0, now);
         }
         let all_decided = put_off == 0 && done.stopped.is_none();
         self.stopped = done.stopped;
