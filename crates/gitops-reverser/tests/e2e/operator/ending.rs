@@ -1,7 +1,7 @@
 //! What is true after every scenario, whatever it was about.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use reverser_core::canon::canonicalise;
@@ -17,6 +17,8 @@ use super::installation::{Installation, LABEL, soon};
 const SELDOM: Duration = Duration::from_secs(5);
 /// How long looks are waited for: an operator whose turn it is not makes none.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// An operator that has no branch to write for so long has none to look at.
+const NO_BRANCH: Duration = Duration::from_secs(3);
 /// So many files of a folder are tried on the API server.
 const TRIED: usize = 50;
 /// Times of commits and objects are told in seconds, and a commit is made after it was decided on.
@@ -122,7 +124,7 @@ impl Installation {
 
     /// Waits until the operator has looked at each of its branches from the beginning to the end.
     fn await_looks(&self) {
-        let before = self.looks();
+        let (start, before) = (Instant::now(), self.looks());
         // Of replicas that run elsewhere no looks are seen.
         let patience = if self.settings.poll > SELDOM || !self.is_running() {
             3 * self.settings.limits.quiet
@@ -137,7 +139,8 @@ impl Installation {
                 looks.get(branch).copied().unwrap_or_default()
             };
             let looked = |branch: &String| count(&now, branch) >= count(&before, branch) + 2;
-            !branches.is_empty() && branches.iter().all(looked)
+            let no_branch = branches.is_empty() && start.elapsed() > NO_BRANCH;
+            no_branch || !branches.is_empty() && branches.iter().all(looked)
         });
     }
 
