@@ -350,3 +350,31 @@ fn a_destination_that_is_suspended_or_unguarded_waits_for_no_list() {
     assert!(carry_out(&mut state, &mut tree, now).is_none());
     assert_eq!(state.due(&settings().limits, Duration::ZERO), None);
 }
+
+#[test]
+fn whoever_changes_settings_while_an_attempt_runs_sees_whether_it_helped() {
+    for change in [false, true] {
+        let now = Instant::now();
+        let (mut state, _) = mirrored(1, now);
+        state.take(put("other"), now, None);
+        let later = now + Duration::from_secs(60);
+        let mut job = state
+            .begin(&Id::new("shop", "prod"), &settings(), later)
+            .unwrap();
+        let path = job.wanted.keys().next().unwrap().clone();
+        let set_aside = SetAside {
+            blob: Some(job.wanted[&path].blob),
+            message: "no".to_owned(),
+            proven: true,
+            by_branch: false,
+        };
+        job.done.set_aside.push((path, set_aside));
+        if change {
+            state.change_settings(destination(), later);
+        }
+        state.finish(job, later);
+        assert_eq!(state.set_aside.is_empty(), change);
+        let again = state.begin(&Id::new("shop", "prod"), &settings(), later);
+        assert!(again.is_some_and(|job| job.doubt.is_whole()));
+    }
+}
