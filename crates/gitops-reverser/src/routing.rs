@@ -135,7 +135,7 @@ pub struct Destination {
     /// Whether writing is stopped.
     pub suspend: bool,
     /// Which state of its GitRepoConfig this is: in another one credentials may be others.
-    pub repo_generation: Option<i64>,
+    pub repo_edition: Edition,
     /// How its repository is pushed to.
     pub push: PushSettings,
     /// How its commits look.
@@ -170,7 +170,7 @@ impl Destination {
             acknowledged: None,
             marked: MarkedFolder::default(),
             suspend: false,
-            repo_generation: None,
+            repo_edition: Edition::default(),
             push: PushSettings {
                 max_wait: None,
                 max_files: None,
@@ -226,8 +226,27 @@ pub struct Target {
 pub struct RepoState {
     /// Where it is.
     pub url: RemoteUrl,
-    /// The generation of the GitRepoConfig.
-    pub generation: Option<i64>,
+    /// Which state of its GitRepoConfig that is.
+    pub edition: Edition,
+}
+
+/// A state of an object. One that is made anew under its name counts its generations from one again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edition {
+    uid: Option<String>,
+    generation: Option<i64>,
+}
+
+impl Edition {
+    /// Of an object as it is now.
+    #[must_use]
+    pub fn of(object: &impl kube::Resource) -> Self {
+        let metadata = object.meta();
+        Self {
+            uid: metadata.uid.clone(),
+            generation: metadata.generation,
+        }
+    }
 }
 
 impl Destination {
@@ -236,7 +255,7 @@ impl Destination {
     pub fn repo_state(&self) -> RepoState {
         RepoState {
             url: self.target.url.clone(),
-            generation: self.repo_generation,
+            edition: self.repo_edition.clone(),
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::OperatorSettings;
 use super::ends::AccessTo;
 use crate::identity::Id;
-use crate::routing::{Configuration, Refusal, RepoState, Routing};
+use crate::routing::{Configuration, Edition, Refusal, RepoState, Routing};
 use crate::writer::{AccessSource, Reaching, RemoteAnswer, after_failures};
 
 /// So many are asked at once, one of each namespace.
@@ -58,8 +58,8 @@ pub(super) fn unused(configuration: &Configuration, routing: &Routing) -> BTreeM
     let repos = configuration.repos.iter();
     let asked = repos.filter_map(|(id, repo)| {
         let url = routing.repos.get(id)?.as_ref().ok()?.clone();
-        let generation = repo.metadata.generation;
-        (!used.contains(id)).then(|| (id.clone(), RepoState { url, generation }))
+        let edition = Edition::of(&**repo);
+        (!used.contains(id)).then(|| (id.clone(), RepoState { url, edition }))
     });
     asked.collect()
 }

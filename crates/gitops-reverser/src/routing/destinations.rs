@@ -15,8 +15,8 @@ use reverser_git::{BranchName, FolderPath, Person, PushOptions, RemoteUrl, Repos
 
 use super::access::lets_in;
 use super::{
-    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Form, MarkedFolder,
-    OwnKind, PushSettings, Refusal, Routing, RoutingOptions, Target,
+    CommitSettings, Configuration, DEFAULT_PUSHES_PER_MINUTE, Destination, Edition, Form,
+    MarkedFolder, OwnKind, PushSettings, Refusal, Routing, RoutingOptions, Target,
 };
 use crate::identity::Id;
 
@@ -91,7 +91,7 @@ fn destination_of(
             take_over: destination.annotations().get(TAKE_OVER).cloned(),
         },
         suspend: spec.suspend,
-        repo_generation: repo.metadata.generation,
+        repo_edition: Edition::of(repo),
         push,
         commit,
     })

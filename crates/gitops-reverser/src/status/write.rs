@@ -21,7 +21,9 @@ use super::{Selected, Standing, of_destination, of_repo, of_rule, same};
 use crate::api_read::describe;
 use crate::dispatch::RuleScopes;
 use crate::identity::{Id, RuleId};
-use crate::routing::{Configuration, OwnKind, Refusal, RepoState, Routing, Rule, Unreadable};
+use crate::routing::{
+    Configuration, Edition, OwnKind, Refusal, RepoState, Routing, Rule, Unreadable,
+};
 use crate::telemetry::Telemetry;
 use crate::telemetry::facts::StatusNotWritten;
 use crate::writer::{RemoteAnswer, Report};
@@ -64,7 +66,7 @@ impl Statuses {
     fn reached(&self, id: &Id) -> Option<&Result<(), Refusal>> {
         let now = RepoState {
             url: self.routing.repos.get(id)?.clone().ok()?,
-            generation: self.configuration.repos.get(id)?.metadata.generation,
+            edition: Edition::of(&**self.configuration.repos.get(id)?),
         };
         let destinations = self.routing.destinations.iter();
         let users = destinations.filter(|(_, destination)| {
@@ -410,19 +412,20 @@ mod tests {
                 message: String::new(),
             })
         };
-        let answer = |url: &RemoteUrl, result| RemoteAnswer {
-            of: RepoState {
-                url: url.clone(),
-                generation: Some(2),
-            },
-            result,
-        };
         let mut statuses = Statuses::default();
         let described: GitRepoConfig = serde_json::from_value(json!({
-            "metadata": {"name": "repo", "namespace": "shop", "generation": 2},
+            "metadata": {"name": "repo", "namespace": "shop", "generation": 2, "uid": "one"},
             "spec": {"repoUrl": here.as_str(), "allowedBranches": ["main"]},
         }))
         .unwrap();
+        let edition = Edition::of(&described);
+        let answer = |url: &RemoteUrl, result| RemoteAnswer {
+            of: RepoState {
+                url: url.clone(),
+                edition: edition.clone(),
+            },
+            result,
+        };
         let configuration = Arc::make_mut(&mut statuses.configuration);
         configuration
             .repos
@@ -443,10 +446,15 @@ mod tests {
         let probed = &mut statuses.probed;
         probed.insert(repo.clone(), answer(&elsewhere, Ok(())));
         assert_eq!(statuses.reached(&repo), None, "that was another address");
-        let mut before = answer(&here, Ok(()));
-        before.of.generation = Some(1);
-        statuses.probed.insert(repo.clone(), before);
-        assert_eq!(statuses.reached(&repo), None, "credentials may be others");
+        for (field, value) in [("generation", json!(1)), ("uid", json!("another"))] {
+            let mut other = serde_json::to_value(&*statuses.configuration.repos[&repo]).unwrap();
+            other["metadata"][field] = value;
+            let other: GitRepoConfig = serde_json::from_value(other).unwrap();
+            let mut before = answer(&here, Ok(()));
+            before.of.edition = Edition::of(&other);
+            statuses.probed.insert(repo.clone(), before);
+            assert_eq!(statuses.reached(&repo), None, "credentials may be others");
+        }
         statuses.probed.insert(repo.clone(), answer(&here, Ok(())));
         assert_eq!(statuses.reached(&repo), Some(&Ok(())));
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use reverser_core::canon::canonicalise;
 use reverser_core::object::Object;
+use reverser_core::owner_marker::OWNER_MARKER;
 use reverser_core::repo_path::{PathName, RepoPath};
 use reverser_testkit::control_plane::User;
 use reverser_testkit::wait;
@@ -43,6 +44,7 @@ impl Installation {
     pub(crate) fn finish(mut self) {
         self.come_to_rest();
         self.assert_nothing_was_lost();
+        self.assert_nothing_else_was_touched();
         self.end();
     }
 
@@ -50,6 +52,7 @@ impl Installation {
     #[track_caller]
     pub(crate) fn finish_reselected(mut self) {
         self.come_to_rest();
+        self.assert_nothing_else_was_touched();
         self.end();
     }
 
@@ -333,6 +336,36 @@ impl Installation {
                 assert!(
                     !existed,
                     "{branch} lost {what}, which was there since {created:?}"
+                );
+            }
+        }
+    }
+
+    /// No commit of ours changes anything but files of objects and markers.
+    #[track_caller]
+    fn assert_nothing_else_was_touched(&self) {
+        for branch in self.branches() {
+            let log = [
+                "log",
+                "--no-renames",
+                "--name-only",
+                "--format=%x09%cn",
+                &branch,
+            ];
+            let log = self.repository.git(&log);
+            let mut committer = "";
+            for line in log.lines().filter(|line| !line.is_empty()) {
+                if let Some(name) = line.strip_prefix('\t') {
+                    committer = name;
+                    continue;
+                }
+                let mut ends =
+                    std::iter::successors(Some(line), |end| Some(end.split_once('/')?.1));
+                let ours =
+                    line.ends_with(OWNER_MARKER) || ends.any(|end| RepoPath::parse(end).is_ok());
+                assert!(
+                    ours || committer == "A Person",
+                    "{committer} changed {line} of {branch}"
                 );
             }
         }

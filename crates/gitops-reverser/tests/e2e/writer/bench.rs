@@ -180,7 +180,7 @@ impl Bench {
             acknowledged: None,
             marked: MarkedFolder::default(),
             suspend: false,
-            repo_generation: None,
+            repo_edition: gitops_reverser::routing::Edition::default(),
             push: PushSettings {
                 max_wait: None,
                 max_files: None,
