@@ -37,14 +37,13 @@ impl Attempt {
         let (parts, whole): (Vec<Part>, Vec<Part>) = flat(parts)
             .into_iter()
             .partition(|part| self.jobs[part.job].narrow);
+        // Pushed with others, it may be refused because of them.
+        let alone = whole.is_empty() && parts.len() == 1;
         for part in whole {
             self.refuse_whole(part.job, &refusal.reason);
         }
         let mut search = Search::begin(parts, refusal);
-        if search.open.len() == 1
-            && let Some((part, without_author)) = search.next()
-        {
-            // It is what was refused just now.
+        if let Some((part, without_author)) = search.next().filter(|_| alone) {
             self.refuse(&mut search, &part, without_author, refusal);
         }
         self.search(search)
