@@ -122,10 +122,10 @@ impl Attempt {
         let named = named.map(|refused| refused.by.kind).all(names_content);
         let only_one = search.refused.len() + unproven == 1 && self.has_pushed;
         let ends = search.open.is_empty() || search.is_in_vain();
-        let passed = search.is_about_objects();
-        if passed || (search.open.is_empty() && (named || only_one)) {
+        let about_objects = search.is_about_objects();
+        if about_objects || (search.open.is_empty() && (named || only_one)) {
             for refused in search.refused.drain(..) {
-                self.put_aside(refused, passed);
+                self.put_aside(refused, about_objects);
             }
         }
         if ends {

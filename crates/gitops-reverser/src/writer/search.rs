@@ -282,9 +282,10 @@ impl Search {
         self.in_vain >= most
     }
 
-    /// Whether what was refused was refused for what it is: the server took something else lately.
+    /// Whether what was refused was refused for what it is: the server took something else lately, or
+    /// all of it was looked through before it would have been in vain.
     pub(super) fn is_about_objects(&self) -> bool {
-        self.passed && self.in_vain < MOST_IN_VAIN
+        self.passed && (self.in_vain < MOST_IN_VAIN || self.open.is_empty())
     }
 
     /// The next one is not tried any more.

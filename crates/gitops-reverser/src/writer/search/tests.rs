@@ -255,3 +255,11 @@ fn a_server_that_takes_nothing_any_more_refuses_no_objects_for_what_they_are() {
         assert!(world.pushes.len() <= before + MOST_SINCE_ONE_PASSED);
     }
 }
+
+#[test]
+fn many_that_are_refused_beside_one_another_are_found_where_others_have_passed() {
+    let mut world = World::of(100, |number| number >= 60);
+    while !world.attempt(3) {}
+    assert_eq!((world.there.len(), world.refused.len()), (60, 40));
+    assert!(world.about_objects && !world.in_vain);
+}

@@ -357,7 +357,7 @@ fn whoever_changes_settings_while_an_attempt_runs_sees_whether_it_helped() {
         let now = Instant::now();
         let (mut state, _) = mirrored(1, now);
         state.take(put("other"), now, None);
-        let later = now + Duration::from_secs(60);
+        let later = now + Duration::from_mins(1);
         let mut job = state
             .begin(&Id::new("shop", "prod"), &settings(), later)
             .unwrap();
