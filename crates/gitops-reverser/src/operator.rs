@@ -66,6 +66,10 @@ const STATUS_RETRY: Duration = Duration::from_secs(5);
 /// How soon a server that fails is asked again which cluster it is.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How often it is asked whether the cluster is still the same: before lists of another one, which
+/// lack everything, are believed.
+const ASK_FOR_IDENTITY: Duration = Duration::from_secs(2);
+
 /// How often the loop goes round when nothing happens.
 const ROUND: Duration = Duration::from_secs(10);
 
@@ -91,6 +95,12 @@ pub enum OperatorError {
         cure = cure_of(.0)
     )]
     ClusterIdentity(#[source] kube::Error),
+    /// What was known is not true of it.
+    #[error(
+        "the API server is that of another cluster now: the namespace kube-system has another uid; \
+         ending, so that nothing is taken for gone that lives elsewhere"
+    )]
+    AnotherCluster,
     /// No usable git.
     #[error(transparent)]
     Git(#[from] GitUnusable),
@@ -658,6 +668,20 @@ fn cure_of(error: &kube::Error) -> &'static str {
              ServiceAccount whose token it knows"
         }
         _ => "",
+    }
+}
+
+/// Waits until the API server is that of another cluster: its address may lead there while everything
+/// runs. Who gives no answer is no other.
+async fn another_cluster(client: &Client, known: &str) -> OperatorError {
+    let api: Api<Namespace> = Api::all(client.clone());
+    loop {
+        tokio::time::sleep(ASK_FOR_IDENTITY).await;
+        let found = api.get_metadata("kube-system").await;
+        let uid = found.ok().and_then(|found| found.metadata.uid);
+        if uid.is_some_and(|uid| uid != known) {
+            return OperatorError::AnotherCluster;
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::parts::Parts;
 use super::redacting::{self, KeySource};
-use super::{OperatorSettings, Progress, cluster_uid, write_statuses};
+use super::{OperatorSettings, Progress, another_cluster, cluster_uid, write_statuses};
 use crate::attribution::Attribution;
 use crate::configuration::Trouble;
 use crate::identity::Id;
@@ -111,11 +111,12 @@ impl Ends {
         let (uid_tx, uid) = watch::channel(None);
         let client = asking.clone();
         parts.spawn_ending("the identity of the cluster", async move {
-            match cluster_uid(&client).await {
-                Ok(uid) => uid_tx.send_replace(Some(uid)),
+            let uid = match cluster_uid(&client).await {
+                Ok(uid) => uid,
                 Err(error) => return Some(error),
             };
-            std::future::pending().await
+            uid_tx.send_replace(Some(uid.clone()));
+            Some(another_cluster(&client, &uid).await)
         });
         let writers = {
             let (client, settings) = (asking.clone(), settings.clone());

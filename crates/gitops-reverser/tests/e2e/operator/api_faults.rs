@@ -294,3 +294,32 @@ fn a_value_that_is_corrupt_in_etcd_costs_no_file_and_stops_no_other_type() {
     assert_eq!(config_maps(&world).len(), 2, "that one is gone");
     world.finish();
 }
+
+#[test]
+fn an_operator_whose_api_server_becomes_another_clusters_ends_and_deletes_nothing() {
+    let mut world = Installation::prepare("elsewhere");
+    let api = behind_a_proxy(&mut world);
+    be_impatient(&mut world);
+    world.create_all(&[world.config_map("one", "x"), world.config_map("two", "x")]);
+    world.apply(&world.rule("maps", &json!([{"resources": ["configmaps"]}])));
+    world.run();
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    let other = json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": "kube-system", "uid": "9f1d3c52-0000-4000-8000-000000000000"},
+    });
+    let empty = json!({
+        "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": [],
+    });
+    let answer = |body: &Value| Fault::answer(200, body.to_string());
+    api.fault("/namespaces/kube-system", answer(&other), usize::MAX);
+    api.fault("/configmaps?", answer(&empty), usize::MAX);
+    api.cut();
+    let why = world.await_end();
+    assert!(why.contains("another cluster"), "{why}");
+    assert_eq!(world.files().len(), 2);
+    api.heal();
+    world.run();
+    world.await_mirror(&[Expected::config_maps(&world.namespace)]);
+    world.finish();
+}

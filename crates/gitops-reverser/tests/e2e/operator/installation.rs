@@ -11,7 +11,7 @@ use clap::Parser as _;
 use gitops_reverser::attribution::Attribution;
 use gitops_reverser::command_line::{Command, CommandLine};
 use gitops_reverser::http::Readiness;
-use gitops_reverser::operator::{self, OperatorSettings};
+use gitops_reverser::operator::{self, OperatorError, OperatorSettings};
 use gitops_reverser::routing::RoutingOptions;
 use gitops_reverser::settings::{AllowedRepoUrls, AttributionSettings, Settings};
 use gitops_reverser::telemetry::{Telemetry, metrics};
@@ -73,7 +73,7 @@ pub(crate) struct Installation {
     pub(crate) repository: BareRepository,
     pub(crate) folder: TempDir,
     pub(super) runtime: Runtime,
-    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    running: Option<(oneshot::Sender<()>, JoinHandle<Result<(), OperatorError>>)>,
     pub(crate) settings: OperatorSettings,
     /// Whom the operator asks for authors.
     pub(crate) attribution: Attribution,
@@ -220,16 +220,26 @@ impl Installation {
                 shutdown,
             )
             .await
-            .unwrap();
         });
         self.running = Some((stop, task));
+    }
+
+    /// Waits until the operator ends by itself, and tells why it did.
+    #[track_caller]
+    pub(crate) fn await_end(&mut self) -> String {
+        let (_stop, task) = self.running.take().unwrap();
+        let ended = async { tokio::time::timeout(Duration::from_mins(3), task).await };
+        let ended = self.runtime.block_on(ended).expect("it goes on");
+        // The next one is a process of its own.
+        self.settings.cut_off = CancelToken::new();
+        ended.unwrap().unwrap_err().to_string()
     }
 
     /// Stops the operator as SIGTERM would.
     pub(crate) fn stop(&mut self) {
         if let Some((stop, task)) = self.running.take() {
             let _ = stop.send(());
-            self.runtime.block_on(task).unwrap();
+            self.runtime.block_on(task).unwrap().unwrap();
         }
     }
 
