@@ -63,6 +63,9 @@ const OPERATOR: &str = "system:serviceaccount:gitops-reverser:gitops-reverser";
 /// The label by which an operator tells its own test's objects from those of others.
 pub(super) const LABEL: &str = "testkit.gitops-reverser.io/installation";
 
+/// An operator that runs, and why it ends.
+type Task = JoinHandle<Result<(), OperatorError>>;
+
 /// A namespace with a repository, a destination and whatever the test adds; the operator runs while
 /// this lives, and can be stopped and started.
 pub(crate) struct Installation {
@@ -73,7 +76,7 @@ pub(crate) struct Installation {
     pub(crate) repository: BareRepository,
     pub(crate) folder: TempDir,
     pub(super) runtime: Runtime,
-    running: Option<(oneshot::Sender<()>, JoinHandle<Result<(), OperatorError>>)>,
+    running: Option<(oneshot::Sender<()>, Task)>,
     pub(crate) settings: OperatorSettings,
     /// Whom the operator asks for authors.
     pub(crate) attribution: Attribution,
