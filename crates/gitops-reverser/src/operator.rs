@@ -4,6 +4,7 @@
 //! loop does it. Nothing here decides anything else.
 
 mod authors;
+mod cluster;
 mod discovering;
 mod ends;
 mod everywhere;
@@ -21,14 +22,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, Client};
 use reverser_core::object_key::TypeKey;
 use reverser_git::GitUnusable;
 use tokio::sync::{mpsc, watch};
 
 use self::authors::Authors;
+use self::cluster::cure_of;
 use self::discovering::Served;
 use self::ends::Clients;
 pub use self::ends::{AccessTo, Ends, StartWriter, WriterStart};
@@ -44,7 +44,7 @@ use self::standing_by::{Election, Turn};
 use self::writers::Writers;
 use crate::admission::Watched;
 use crate::attribution::Attribution;
-use crate::configuration::{MISSING_RIGHT, Trouble};
+use crate::configuration::Trouble;
 use crate::dispatch::{Dispatcher, Effect};
 use crate::http::Readiness;
 use crate::routing::{Configuration, Refusal, Routing};
@@ -62,13 +62,6 @@ const AT_ONCE: usize = 64;
 
 /// How soon statuses that could not be written are tried again.
 const STATUS_RETRY: Duration = Duration::from_secs(5);
-
-/// How soon a server that fails is asked again which cluster it is.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often it is asked whether the cluster is still the same: before lists of another one, which
-/// lack everything, are believed.
-const ASK_FOR_IDENTITY: Duration = Duration::from_secs(2);
 
 /// How often the loop goes round when nothing happens.
 const ROUND: Duration = Duration::from_secs(10);
@@ -642,51 +635,6 @@ fn ingestion_disabled() -> Refusal {
                   written"
             .to_owned(),
     }
-}
-
-/// The uid of `kube-system` stands for the cluster: it lives as long as the cluster does. A server that
-/// fails is asked again; one that refuses will do so again.
-async fn cluster_uid(client: &Client) -> Result<String, OperatorError> {
-    let api: Api<Namespace> = Api::all(client.clone());
-    loop {
-        match api.get("kube-system").await {
-            Ok(namespace) => return Ok(namespace.metadata.uid.unwrap_or_default()),
-            Err(error @ kube::Error::Api(_)) if is_refusal(&error) => {
-                return Err(OperatorError::ClusterIdentity(error));
-            }
-            Err(_) => tokio::time::sleep(ASK_AGAIN).await,
-        }
-    }
-}
-
-/// What a person can do about a refusal.
-fn cure_of(error: &kube::Error) -> &'static str {
-    match error {
-        kube::Error::Api(status) if status.code == 403 => MISSING_RIGHT,
-        kube::Error::Api(status) if status.code == 401 => {
-            "; the API server does not accept the operator's credentials: give it a kubeconfig or a \
-             ServiceAccount whose token it knows"
-        }
-        _ => "",
-    }
-}
-
-/// Waits until the API server is that of another cluster: its address may lead there while everything
-/// runs. Who gives no answer is no other.
-async fn another_cluster(client: &Client, known: &str) -> OperatorError {
-    let api: Api<Namespace> = Api::all(client.clone());
-    loop {
-        tokio::time::sleep(ASK_FOR_IDENTITY).await;
-        let found = api.get_metadata("kube-system").await;
-        let uid = found.ok().and_then(|found| found.metadata.uid);
-        if uid.is_some_and(|uid| uid != known) {
-            return OperatorError::AnotherCluster;
-        }
-    }
-}
-
-fn is_refusal(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404))
 }
 
 /// Writes statuses as they change; many changes at once are one.

@@ -10,9 +10,10 @@ use reverser_core::commit_message::Installation;
 use reverser_git::RemoteUrl;
 use tokio::sync::{mpsc, watch};
 
+use super::cluster::{another_cluster, cluster_uid};
 use super::parts::Parts;
 use super::redacting::{self, KeySource};
-use super::{OperatorSettings, Progress, another_cluster, cluster_uid, write_statuses};
+use super::{OperatorSettings, Progress, write_statuses};
 use crate::attribution::Attribution;
 use crate::configuration::Trouble;
 use crate::identity::Id;

@@ -93,7 +93,9 @@ pub(super) fn set_aside(report: &Report) -> String {
     let objects = counted(report.set_aside_objects, "object");
     let first = report.set_aside.first();
     let (path, message) = first.map_or(("", ""), |(path, message)| (path, message));
-    format!("{objects} cannot be written, not before they change; {path}: {message}")
+    format!(
+        "{objects} cannot be written until they, or what stands in their place, change; {path}: {message}"
+    )
 }
 
 /// What is said of files that no rule selects, if there are any.
